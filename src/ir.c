@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- growth --------------------------------------------------------------- */
+/* --- growth -------------------------------------------------------------- */
 
 /* Room for at least `want` items in *list. What a growing list leaves behind
  * stays in the arena: at most as much again as the list itself. */
@@ -46,7 +46,7 @@ dcp_graph_reserve(struct dcp_graph *graph, uint32_t nodes, uint32_t buffers)
     return DCP_OK;
 }
 
-/* --- building --------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------ */
 
 struct dcp_graph *
 dcp_graph_create(void)
@@ -96,6 +96,8 @@ dcp_ir_add_kernel(struct dcp_graph *graph, const char *name, bool known,
     struct dcp_ir_param *layout = NULL;
     char *copy;
 
+    if (!known)
+        count = 0;
     if (!GROW(graph, kernel, graph->kernel_count + 1) ||
         !(copy = dcp_arena_strdup(&graph->arena, name)))
         return DCP_NONE;
@@ -192,7 +194,7 @@ dcp_ir_add_after(struct dcp_graph *graph, struct dcp_ir_node *node,
     return after;
 }
 
-/* --- copying ------------------------------------------------------------------ */
+/* --- copying ------------------------------------------------------------- */
 
 static bool
 copy_buffers(struct dcp_graph *to, const struct dcp_graph *from)
@@ -276,7 +278,7 @@ dcp_graph_clone(const struct dcp_graph *graph)
     return copy;
 }
 
-/* --- comparing ------------------------------------------------------------------ */
+/* --- comparing ----------------------------------------------------------- */
 
 static bool
 text_equal(const char *a, const char *b)

@@ -19,7 +19,7 @@
  *     fn $0 "gemm" params=0:8,8:8,16:4
  *     mark part=forward micro=0
  *     n0 alloc %1 @0 call=0
- *     n1 launch $0 @0 grid=64,8,1 block=256,1,1 shared=49152 r=%0:0 w=%1:8+256 call=1
+ *     n1 launch $0 @0 grid=64,8,1 block=256,1,1 r=%0 w=%1:8+256 call=1
  *     n2 copy @0 bytes=4 to=pageable sync r=%1:8 call=2
  *     n3 record !0 @0 call=3
  *     n4 wait !0 @0 call=4

@@ -23,7 +23,7 @@ struct printer {
     uint32_t fault_count, fault_next;
 };
 
-/* --- pieces of a line ------------------------------------------------------- */
+/* --- pieces of a line ---------------------------------------------------- */
 
 static void
 put(struct printer *p, const char *text, size_t length)
@@ -129,7 +129,7 @@ end_line(struct printer *p)
     p->length = 0;
 }
 
-/* --- what is wrong with it ---------------------------------------------------- */
+/* --- what is wrong with it ----------------------------------------------- */
 
 static int
 by_place(const void *a, const void *b)
@@ -177,7 +177,7 @@ print_faults(struct printer *p, unsigned where, uint32_t index)
     }
 }
 
-/* --- declarations --------------------------------------------------------------- */
+/* --- declarations -------------------------------------------------------- */
 
 static void
 print_head(struct printer *p)
@@ -253,15 +253,14 @@ print_kernel(struct printer *p, uint32_t i)
     if (!k->known)
         put_text(p, " params=?");
     for (uint32_t j = 0; j < k->param_count; j++) {
-        put_number(p, j ? "," : k->known ? " params=" : ",",
-                   k->params[j].offset);
+        put_number(p, j ? "," : " params=", k->params[j].offset);
         put_number(p, ":", k->params[j].bytes);
     }
     end_line(p);
     print_faults(p, DCP_FAULT_KERNEL, i);
 }
 
-/* --- nodes ------------------------------------------------------------------------ */
+/* --- nodes --------------------------------------------------------------- */
 
 static void
 put_triple(struct printer *p, const char *key, const uint32_t v[3])
@@ -439,7 +438,7 @@ dcp_ir_print(const struct dcp_graph *graph, unsigned flags,
     return p.status;
 }
 
-/* --- into memory ------------------------------------------------------------------- */
+/* --- into memory --------------------------------------------------------- */
 
 struct text {
     char *bytes;

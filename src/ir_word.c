@@ -112,7 +112,7 @@ dcp_dtype_bytes(enum dcp_dtype dtype)
     return (unsigned)dtype < DCP_DTYPE_COUNT ? bytes[dtype] : 0;
 }
 
-/* --- looking up ----------------------------------------------------------- */
+/* --- looking up ---------------------------------------------------------- */
 
 int
 dcp_words_find(const struct dcp_words *words, const char *word, size_t length)
