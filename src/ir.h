@@ -43,6 +43,7 @@
 
 #define DCP_NONE UINT32_MAX     /* no buffer, kernel, stream, event, call */
 #define DCP_NO_PLACE UINT64_MAX /* a buffer that has no planned address */
+#define DCP_PLACE_ALIGN 512u    /* of planned addresses, as of the driver's */
 
 enum dcp_op {
 #define OP(name, text, properties) DCP_OP_##name,
@@ -215,7 +216,8 @@ struct dcp_ir_node *dcp_ir_add_node(struct dcp_graph *graph, enum dcp_op op,
                                     uint32_t stream);
 
 /* Gives a node `count` zeroed references or edges, to be filled in by the
- * caller (NULL when memory is out, the node unchanged). Replaces what it had. */
+ * caller, in the place of what it had. NULL when memory is out, the node
+ * unchanged. */
 struct dcp_ir_ref *dcp_ir_add_refs(struct dcp_graph *graph,
                                    struct dcp_ir_node *node, uint32_t count);
 uint32_t *dcp_ir_add_after(struct dcp_graph *graph, struct dcp_ir_node *node,
@@ -254,7 +256,9 @@ struct dcp_ir_faults {
     uint32_t count, kept, room;
 };
 
-/* Checks every invariant; never stops at the first. Returns DCP_OK when all
+/* Checks every invariant; never stops at the first. Two buffers may share a
+ * place only if one is freed on the stream on which the next is allocated,
+ * and before it. Returns DCP_OK when all
  * hold, DCP_INVALID when `faults` (may be NULL) has some, DCP_NOMEM when it
  * could not finish. n log n in nodes, buffers and references. */
 enum dcp_status dcp_ir_verify(const struct dcp_graph *graph,

@@ -157,7 +157,7 @@ const char *
 dcp_words_nearest(const struct dcp_words *words, const char *word,
                   size_t length)
 {
-    unsigned least = length / 3 ? (unsigned)(length / 3) : 1;
+    unsigned least = (unsigned)(length + 1) / 3;
     const char *nearest = NULL;
 
     if (length > LONGEST || length < 2)

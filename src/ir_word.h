@@ -18,7 +18,7 @@ int dcp_words_find(const struct dcp_words *words, const char *word,
                    size_t length);
 
 /* The listed word with the fewest edits from `word`, if they are few enough
- * for a likely slip (a third of its length, at least one); else NULL. */
+ * for a likely slip (about a third of its length); else NULL. */
 const char *dcp_words_nearest(const struct dcp_words *words, const char *word,
                               size_t length);
 
