@@ -102,4 +102,22 @@ void data_draw(struct data *data, int *tokens, int *targets, int count,
 struct batch data_batch(struct data *data, int count, int length);
 void batch_free(struct batch *batch);
 
+/* ---- learn.c ----------------------------------------------------------- */
+
+/* One model, one optimizer and one text, for programs whose point is another
+ * one than training. */
+struct pupil {
+    struct model model;
+    struct optim optim;
+    struct data data;
+};
+
+/* A small model and Adam. */
+void pupil_open(struct pupil *pupil);
+void pupil_free(struct pupil *pupil);
+/* One whole step; returns the loss on the device. */
+float *pupil_step(struct pupil *pupil);
+/* Waits for the loss, prints "step <step> loss <loss>" and frees it. */
+void loss_print(int step, float *loss);
+
 #endif
