@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "src/report_timeline.h"
+
+#include "src/report.h"
+#include "src/report_model.h"
+#include "src/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What ROLE and BLOCK_USE records say of a block. */
+struct known {
+    uint64_t block;
+    uint64_t graph, buffer; /* graph 0: not used by one */
+    uint64_t stack, bytes;  /* of its ALLOC */
+    uint8_t role;
+    UT_hash_handle hh;
+};
+
+/* Blocks that the same stack makes in the same size play the same role. */
+struct pattern {
+    struct {
+        uint64_t stack, bytes;
+    } key;
+    uint8_t role;
+    UT_hash_handle hh;
+};
+
+struct block {
+    uint64_t id, bytes, host, stack;
+    uint8_t role;
+    UT_hash_handle hh;
+};
+
+/* One going through the trace. */
+struct walk {
+    struct dcp_model_rank *rank;
+    struct dcp_timeline *timeline;
+    struct known *known;
+    struct pattern *patterns;
+    struct block *live;
+    struct dcp_level level; /* of the live blocks */
+    struct dcp_level carry; /* planned buffers that outlive an iteration */
+    uint64_t peak_offset, host_offset; /* records at which they were reached */
+};
+
+/* --- reading ------------------------------------------------------------- */
+
+/* Calls `handle` for each record up to the one at offset `until`. */
+static void
+go(struct walk *walk, const char *what, uint64_t until,
+   void (*handle)(struct walk *, const struct dcp_trace_event *))
+{
+    struct dcp_trace_reader *reader = walk->rank->reader;
+    struct dcp_trace_event e;
+
+    dcp_trace_reader_seek(reader, 0);
+    for (unsigned n = 0; dcp_trace_reader_next(reader, &e); n++) {
+        handle(walk, &e);
+        if (e.offset >= until)
+            break;
+        if (n % 4096 == 0)
+            dcp_progress(what, e.offset, dcp_trace_reader_size(reader));
+    }
+    if (dcp_table_oom)
+        dcp_die("out of memory");
+}
+
+/* --- roles --------------------------------------------------------------- */
+
+static struct known *
+known_of(struct walk *walk, uint64_t block)
+{
+    struct known *known;
+
+    HASH_FIND(hh, walk->known, &block, sizeof block, known);
+    if (known)
+        return known;
+    known = dcp_xcalloc(1, sizeof *known);
+    known->block = block;
+    HASH_ADD(hh, walk->known, block, sizeof known->block, known);
+    return known;
+}
+
+static void
+learn_roles(struct walk *walk, const struct dcp_trace_event *e)
+{
+    if (e->kind == DCP_TRACE_ROLE && e->ROLE.role < DCP_ROLE_COUNT)
+        known_of(walk, e->ROLE.block)->role = (uint8_t)e->ROLE.role;
+    if (e->kind != DCP_TRACE_BLOCK_USE)
+        return;
+    const struct dcp_model_graph *graph =
+        dcp_model_graph_find(walk->rank, e->BLOCK_USE.graph);
+    if (!graph || !graph->ir ||
+        e->BLOCK_USE.buffer >= graph->ir->buffer_count)
+        return;
+    struct known *known = known_of(walk, e->BLOCK_USE.block);
+    known->graph = e->BLOCK_USE.graph;
+    known->buffer = e->BLOCK_USE.buffer;
+    if (known->role == DCP_ROLE_UNKNOWN)
+        known->role = graph->ir->buffers[known->buffer].role;
+}
+
+static void
+learn_patterns(struct walk *walk, const struct dcp_trace_event *e)
+{
+    struct known *known;
+    struct pattern *pattern, key = {0};
+
+    if (e->kind != DCP_TRACE_ALLOC)
+        return;
+    HASH_FIND(hh, walk->known, &e->ALLOC.block, sizeof e->ALLOC.block, known);
+    if (!known)
+        return;
+    known->stack = key.key.stack = e->ALLOC.stack;
+    known->bytes = key.key.bytes = e->ALLOC.bytes;
+    if (known->role == DCP_ROLE_UNKNOWN || known->stack == 0)
+        return;
+    HASH_FIND(hh, walk->patterns, &key.key, sizeof key.key, pattern);
+    if (pattern)
+        return;
+    pattern = dcp_xcalloc(1, sizeof *pattern);
+    pattern->key = key.key;
+    pattern->role = known->role;
+    HASH_ADD(hh, walk->patterns, key, sizeof pattern->key, pattern);
+}
+
+static uint8_t
+role_of(const struct walk *walk, const struct block *block)
+{
+    struct known *known;
+    struct pattern *pattern, key = {.key = {block->stack, block->bytes}};
+
+    HASH_FIND(hh, walk->known, &block->id, sizeof block->id, known);
+    if (known && known->role != DCP_ROLE_UNKNOWN)
+        return known->role;
+    if (block->stack == 0)
+        return DCP_ROLE_UNKNOWN;
+    HASH_FIND(hh, walk->patterns, &key.key, sizeof key.key, pattern);
+    return pattern ? pattern->role : DCP_ROLE_UNKNOWN;
+}
+
+/* --- live blocks --------------------------------------------------------- */
+
+/* Adds the block to, or takes it from, the level. */
+static void
+weigh(struct dcp_level *level, const struct block *block, bool add)
+{
+    uint64_t device = block->bytes - block->host;
+
+    level->role[block->role] += add ? device : 0 - device;
+    level->total += add ? device : 0 - device;
+    level->host += add ? block->host : 0 - block->host;
+}
+
+static void
+set_host(struct block *block, uint64_t host)
+{
+    block->host = host < block->bytes ? host : block->bytes;
+}
+
+static void
+drop_block(struct walk *walk, uint64_t id)
+{
+    struct block *block;
+
+    HASH_FIND(hh, walk->live, &id, sizeof id, block);
+    if (!block)
+        return;
+    weigh(&walk->level, block, false);
+    HASH_DEL(walk->live, block);
+    free(block);
+}
+
+static void
+make_block(struct walk *walk, const struct dcp_trace_event *e)
+{
+    struct block *block = dcp_xcalloc(1, sizeof *block);
+
+    drop_block(walk, e->ALLOC.block);
+    block->id = e->ALLOC.block;
+    block->bytes = e->ALLOC.bytes;
+    block->stack = e->ALLOC.stack;
+    set_host(block, e->ALLOC.host);
+    block->role = role_of(walk, block);
+    HASH_ADD(hh, walk->live, id, sizeof block->id, block);
+    weigh(&walk->level, block, true);
+}
+
+/* True when the record changed what is live. */
+static bool
+track(struct walk *walk, const struct dcp_trace_event *e)
+{
+    struct block *block;
+
+    switch (e->kind) {
+    case DCP_TRACE_ALLOC:
+        make_block(walk, e);
+        return true;
+    case DCP_TRACE_FREE:
+        drop_block(walk, e->FREE.block);
+        return true;
+    case DCP_TRACE_SPILL:
+        HASH_FIND(hh, walk->live, &e->SPILL.block, sizeof e->SPILL.block,
+                  block);
+        if (!block)
+            return false;
+        weigh(&walk->level, block, false);
+        set_host(block, e->SPILL.host);
+        weigh(&walk->level, block, true);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- the line ------------------------------------------------------------ */
+
+static struct dcp_timeline_slot *
+slot_at(struct dcp_timeline *timeline, uint64_t time_ns)
+{
+    uint64_t from = timeline->start_ns;
+    uint64_t slot = time_ns > from ? (time_ns - from) / timeline->slot_ns : 0;
+
+    if (slot >= DCP_TIMELINE_SLOTS)
+        slot = DCP_TIMELINE_SLOTS - 1;
+    if (slot >= timeline->slot_count)
+        timeline->slot_count = slot + 1;
+    return &timeline->slots[slot];
+}
+
+static struct dcp_level
+sum(const struct dcp_level *a, const struct dcp_level *b)
+{
+    struct dcp_level out = *a;
+
+    for (int r = 0; r < DCP_ROLE_COUNT; r++)
+        out.role[r] += b->role[r];
+    out.total += b->total;
+    out.host += b->host;
+    return out;
+}
+
+/* What is live from `time_ns` on is the live blocks and `planned`. */
+static void
+note(struct walk *walk, uint64_t time_ns, uint64_t offset,
+     const struct dcp_level *planned, uint64_t graph, uint32_t node)
+{
+    struct dcp_timeline *timeline = walk->timeline;
+    struct dcp_timeline_slot *slot = slot_at(timeline, time_ns);
+    struct dcp_level level = sum(&walk->level, planned);
+
+    if (!slot->seen || level.total > slot->level.total)
+        slot->level = level;
+    slot->last = level;
+    slot->seen = true;
+    if (level.host > timeline->host_peak) {
+        timeline->host_peak = level.host;
+        walk->host_offset = offset;
+    }
+    if (level.total <= timeline->peak.total)
+        return;
+    timeline->peak = level;
+    timeline->peak_ns =
+        time_ns > timeline->start_ns ? time_ns - timeline->start_ns : 0;
+    timeline->peak_graph = graph;
+    timeline->peak_node = node;
+    walk->peak_offset = offset;
+}
+
+static void
+draw_iteration(struct walk *walk, const struct dcp_trace_event *e)
+{
+    const struct dcp_model_rank *rank = walk->rank;
+    const struct dcp_model_graph *graph =
+        dcp_model_graph_find(rank, e->ITERATION.variant);
+    uint64_t begin = e->ITERATION.begin_ns;
+    uint64_t span = e->ITERATION.end_ns - begin;
+
+    memset(&walk->carry, 0, sizeof walk->carry);
+    if (!e->ITERATION.followed || !graph || span > UINT64_MAX / 4)
+        return;
+    const struct dcp_curve *curve =
+        &walk->timeline->curves[graph - rank->graphs];
+    for (size_t i = 0; i < curve->few_count; i++) {
+        const struct dcp_curve_point *p = &curve->points[curve->few[i]];
+        note(walk, begin + (uint64_t)(p->at * (double)span),
+             e->offset, &p->level, graph->number, p->node);
+    }
+    if (curve->count)
+        walk->carry = curve->points[curve->count - 1].level;
+}
+
+static void
+draw(struct walk *walk, const struct dcp_trace_event *e)
+{
+    struct dcp_timeline *timeline = walk->timeline;
+
+    if (track(walk, e)) {
+        timeline->blocks += e->kind == DCP_TRACE_ALLOC;
+        note(walk, e->time_ns, e->offset, &walk->carry, 0, 0);
+    } else if (e->kind == DCP_TRACE_ITERATION) {
+        draw_iteration(walk, e);
+    } else if (e->kind == DCP_TRACE_MEMORY) {
+        struct dcp_timeline_slot *slot = slot_at(timeline, e->time_ns);
+        if (e->MEMORY.used > slot->used)
+            slot->used = e->MEMORY.used;
+        if (e->MEMORY.reserved > slot->reserved)
+            slot->reserved = e->MEMORY.reserved;
+        if (e->MEMORY.used > timeline->used_peak)
+            timeline->used_peak = e->MEMORY.used;
+        if (e->MEMORY.reserved > timeline->reserved_peak)
+            timeline->reserved_peak = e->MEMORY.reserved;
+        if (e->MEMORY.host > timeline->host_peak)
+            timeline->host_peak = e->MEMORY.host;
+    }
+}
+
+/* A slot begins where the one before it ended. */
+static void
+carry_on(struct dcp_timeline *timeline)
+{
+    struct dcp_level last = {0};
+    uint64_t used = 0, reserved = 0;
+
+    for (size_t i = 0; i < timeline->slot_count; i++) {
+        struct dcp_timeline_slot *slot = &timeline->slots[i];
+        if (!slot->seen || slot->level.total < last.total)
+            slot->level = last;
+        if (slot->seen)
+            last = slot->last;
+        slot->last = last;
+        used = slot->used = slot->used ? slot->used : used;
+        reserved = slot->reserved =
+            slot->reserved ? slot->reserved : reserved;
+    }
+}
+
+/* --- who holds it -------------------------------------------------------- */
+
+struct group {
+    struct {
+        uint64_t role, stack;
+        const char *label;
+    } key;
+    struct dcp_holder holder;
+    UT_hash_handle hh;
+};
+
+static void
+hold(struct group **groups, uint8_t role, uint64_t stack, const char *label,
+     uint64_t bytes, uint64_t host)
+{
+    struct group *group, key;
+
+    memset(&key, 0, sizeof key);
+    key.key.role = role;
+    key.key.stack = stack;
+    key.key.label = stack ? NULL : label;
+    HASH_FIND(hh, *groups, &key.key, sizeof key.key, group);
+    if (!group) {
+        group = dcp_xcalloc(1, sizeof *group);
+        group->key = key.key;
+        group->holder.role = role;
+        group->holder.stack = stack;
+        group->holder.label = label;
+        HASH_ADD(hh, *groups, key, sizeof group->key, group);
+    }
+    group->holder.bytes += bytes;
+    group->holder.host += host;
+    group->holder.count++;
+    if (bytes + host > group->holder.largest)
+        group->holder.largest = bytes + host;
+}
+
+/* The call stack that made each buffer of a graph when it was recorded. */
+static uint64_t *
+buffer_stacks(const struct walk *walk, const struct dcp_model_graph *graph)
+{
+    uint64_t *stacks = dcp_xcalloc(graph->ir->buffer_count, sizeof *stacks);
+
+    for (struct known *k = walk->known; k; k = k->hh.next)
+        if (k->graph == graph->number)
+            stacks[k->buffer] = k->stack;
+    return stacks;
+}
+
+static void
+hold_planned(const struct walk *walk, struct group **groups)
+{
+    const struct dcp_model_graph *graph =
+        dcp_model_graph_find(walk->rank, walk->timeline->peak_graph);
+    struct dcp_ends ends;
+
+    if (!graph || !graph->ir)
+        return;
+    const struct dcp_graph *ir = graph->ir;
+    uint64_t *stacks = buffer_stacks(walk, graph);
+    dcp_ends_fill(ir, &ends);
+    for (uint32_t b = 0; b < ir->buffer_count; b++)
+        if (!ir->buffers[b].persistent &&
+            dcp_ends_live(&ends, b, walk->timeline->peak_node))
+            hold(groups, ir->buffers[b].role, stacks[b], ir->buffers[b].label,
+                 ir->buffers[b].bytes, 0);
+    dcp_ends_release(&ends);
+    free(stacks);
+}
+
+static int
+compare_holders(const void *a, const void *b)
+{
+    const struct dcp_holder *x = a, *y = b;
+
+    if (x->bytes + x->host != y->bytes + y->host)
+        return x->bytes + x->host > y->bytes + y->host ? -1 : 1;
+    if (x->role != y->role)
+        return x->role < y->role ? -1 : 1;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    return strcmp(x->label ? x->label : "", y->label ? y->label : "");
+}
+
+/* Groups become a sorted array; the groups are gone. */
+static struct dcp_holder *
+list_holders(struct group *groups, size_t *count)
+{
+    struct dcp_holder *list = dcp_xcalloc(HASH_COUNT(groups), sizeof *list);
+    struct group *group, *next;
+
+    *count = 0;
+    HASH_ITER(hh, groups, group, next) {
+        list[(*count)++] = group->holder;
+        HASH_DEL(groups, group);
+        free(group);
+    }
+    qsort(list, *count, sizeof *list, compare_holders);
+    return list;
+}
+
+static void
+find_holders(struct walk *walk, const struct dcp_trace_event *e)
+{
+    struct dcp_timeline *timeline = walk->timeline;
+    struct group *groups = NULL;
+
+    track(walk, e);
+    if (e->offset == walk->peak_offset) {
+        for (struct block *b = walk->live; b; b = b->hh.next)
+            if (b->bytes > b->host)
+                hold(&groups, b->role, b->stack, NULL, b->bytes - b->host, 0);
+        hold_planned(walk, &groups);
+        timeline->holders = list_holders(groups, &timeline->holder_count);
+        groups = NULL;
+    }
+    if (e->offset == walk->host_offset) {
+        for (struct block *b = walk->live; b; b = b->hh.next)
+            if (b->host)
+                hold(&groups, b->role, b->stack, NULL, 0, b->host);
+        timeline->spilled = list_holders(groups, &timeline->spilled_count);
+    }
+}
+
+/* --- public -------------------------------------------------------------- */
+
+static void
+forget_live(struct walk *walk)
+{
+    struct block *block, *next;
+
+    HASH_ITER(hh, walk->live, block, next) {
+        HASH_DEL(walk->live, block);
+        free(block);
+    }
+    memset(&walk->level, 0, sizeof walk->level);
+}
+
+static void
+forget_roles(struct walk *walk)
+{
+    struct known *known, *next_known;
+    struct pattern *pattern, *next_pattern;
+
+    HASH_ITER(hh, walk->known, known, next_known) {
+        HASH_DEL(walk->known, known);
+        free(known);
+    }
+    HASH_ITER(hh, walk->patterns, pattern, next_pattern) {
+        HASH_DEL(walk->patterns, pattern);
+        free(pattern);
+    }
+}
+
+struct dcp_timeline *
+dcp_timeline_fill(struct dcp_model_rank *rank)
+{
+    struct dcp_timeline *timeline = dcp_xcalloc(1, sizeof *timeline);
+    struct walk walk = {.rank = rank, .timeline = timeline};
+
+    timeline->start_ns = rank->start_ns;
+    timeline->slot_ns =
+        (rank->end_ns - rank->start_ns) / DCP_TIMELINE_SLOTS + 1;
+    timeline->curves = dcp_xcalloc(rank->graph_count, sizeof(struct dcp_curve));
+    for (size_t g = 0; g < rank->graph_count; g++)
+        dcp_curve_fill(&rank->graphs[g], &timeline->curves[g]);
+    go(&walk, "roles", UINT64_MAX, learn_roles);
+    if (walk.known)
+        go(&walk, "roles by call stack", UINT64_MAX, learn_patterns);
+    go(&walk, "memory", UINT64_MAX, draw);
+    carry_on(timeline);
+    forget_live(&walk);
+    uint64_t until = walk.peak_offset > walk.host_offset ? walk.peak_offset
+                                                         : walk.host_offset;
+    if (until)
+        go(&walk, "peak", until, find_holders);
+    forget_live(&walk);
+    forget_roles(&walk);
+    return timeline;
+}
+
+void
+dcp_timeline_destroy(struct dcp_timeline *timeline, size_t graphs)
+{
+    if (!timeline)
+        return;
+    for (size_t g = 0; g < graphs; g++)
+        dcp_curve_release(&timeline->curves[g]);
+    free(timeline->curves);
+    free(timeline->holders);
+    free(timeline->spilled);
+    free(timeline);
+}
