@@ -60,7 +60,7 @@
         MAP(AS_PARAMETER, COMMA, name, ##__VA_ARGS__))
 
 #define HELPER static __device__ __forceinline__
-#define GLOBAL extern "C" __device__
+#define GLOBAL __device__
 #define EACH_ITEM(i, n)                                                        \
     int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);                      \
     if (i >= (n))                                                              \
