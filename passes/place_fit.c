@@ -81,6 +81,12 @@ struct placed {
     uint32_t born, dead;
 };
 
+static void
+spend(uint64_t *work, uint64_t steps)
+{
+    *work = *work > steps ? *work - steps : 0;
+}
+
 /* The lowest gap for a block among `used` placed ones. */
 static uint64_t
 lowest(const struct placed *list, uint32_t used,
@@ -97,12 +103,13 @@ lowest(const struct placed *list, uint32_t used,
             break;
         at = dcp_fit_align(list[i].end, block->align);
     }
-    *work = *work > i ? *work - i : 0;
+    spend(work, i);
     return at;
 }
 
 static void
-insert(struct placed *list, uint32_t used, const struct dcp_fit_block *block)
+insert(struct placed *list, uint32_t used, const struct dcp_fit_block *block,
+       uint64_t *work)
 {
     uint32_t low = 0, high = used;
 
@@ -115,6 +122,7 @@ insert(struct placed *list, uint32_t used, const struct dcp_fit_block *block)
             high = middle;
     }
     memmove(list + low + 1, list + low, (used - low) * sizeof *list);
+    spend(work, (used - low) / 8);
     list[low] = (struct placed) { block->at, block->at + block->bytes,
                                   block->born, block->dead };
 }
@@ -130,7 +138,7 @@ pack(struct dcp_fit_block *blocks, const struct turn *turns, uint32_t count,
         struct dcp_fit_block *block = &blocks[turns[i].block];
 
         block->at = lowest(list, i, block, work);
-        insert(list, i, block);
+        insert(list, i, block, work);
         if (block->at + block->bytes > end) {
             end = block->at + block->bytes;
             *top = i;
