@@ -21,7 +21,7 @@ static const char *door = "dlsym";
 #endif
 static const char *launch = "params", *stream_kind = "created", *image = "";
 static const char *alloc = "async", *sync_mode = "item";
-static int arena_mib = 64;
+static int arena_mib = 64, keep;
 
 static const struct rt_option common[] = {
     {"door", RT_TEXT, &door, "dlsym, default, getproc, getproc1, cudart"},
@@ -31,6 +31,7 @@ static const struct rt_option common[] = {
     {"alloc", RT_TEXT, &alloc, "async, sync, pool, own"},
     {"arena", RT_INT, &arena_mib, "MiB for --alloc own"},
     {"sync", RT_TEXT, &sync_mode, "item, stream, event, ctx"},
+    {"keep", RT_FLAG, &keep, "leave the context to the end of the process"},
     {"image", RT_TEXT, &image, "the kernels' image"},
     {NULL, RT_FLAG, NULL, NULL},
 };
@@ -120,7 +121,8 @@ rt_connect(void)
     CU(cuInit, 0);
     CU(cuDeviceGet, &rt_device, 0);
     CU(cuDevicePrimaryCtxRetain, &rt_context, rt_device);
-    rt_own(RT_CONTEXT, rt_context);
+    if (!keep)
+        rt_own(RT_CONTEXT, rt_context);
     CU(cuCtxSetCurrent, rt_context);
     stream_open();
     rt_launch_open(image, launch);

@@ -99,10 +99,11 @@ odd_frees(int step)
         cu.cuMemFree(rt_ptr(&on_stack)),
         cu.cuMemFree(a + 512),
         cu.cuMemFreeAsync(0x1234500, rt_stream),
-        cu.cuMemFree(b),            /* each free takes the other's memory */
-        cu.cuMemFreeAsync(a, rt_stream),
+        cu.cuMemFree(b), /* as the driver allows */
+        cu.cuMemFreeAsync(a, rt_stream), /* as it does not */
         cu.cuStreamSynchronize(rt_stream),
-        cu.cuMemFree(a),            /* once too often */
+        cu.cuMemFree(a),
+        cu.cuMemFree(a), /* once too often */
         cu.cuMemFreeAsync(b, rt_stream),
     };
     rt_print("step %d frees", step);
