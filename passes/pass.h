@@ -87,6 +87,8 @@ struct dcp_pass_options {
     void (*after)(const struct dcp_pass_result *, const struct dcp_graph *,
                   void *user);
     void *user;
+    const struct dcp_pass_row *rows; /* NULL: those of pass.def */
+    unsigned row_count;
 };
 
 /* Lists of names are separated by commas or blanks. Checks one: DCP_OK, or

@@ -67,44 +67,54 @@ next_name(const char **list, size_t *length)
     return *length ? name : NULL;
 }
 
+struct rows {
+    const struct dcp_pass_row *list;
+    unsigned count;
+};
+
 static const struct dcp_pass_row *
-find_row(const char *name, size_t length)
+find_row(struct rows rows, const char *name, size_t length)
 {
-    for (unsigned i = 0; i < dcp_pass_count; i++)
-        if (strlen(dcp_pass_rows[i].name) == length &&
-            !memcmp(dcp_pass_rows[i].name, name, length))
-            return &dcp_pass_rows[i];
+    for (unsigned i = 0; i < rows.count; i++)
+        if (strlen(rows.list[i].name) == length &&
+            !memcmp(rows.list[i].name, name, length))
+            return &rows.list[i];
     return NULL;
 }
 
 static bool
-listed(const char *list, const struct dcp_pass_row *row)
+listed(struct rows rows, const char *list, const struct dcp_pass_row *row)
 {
     const char *name;
     size_t length;
 
     while ((name = next_name(&list, &length)))
-        if (find_row(name, length) == row)
+        if (find_row(rows, name, length) == row)
             return true;
     return false;
 }
 
-enum dcp_status
-dcp_pass_check_names(const char *names, char *why, unsigned room)
+static const char *
+nearest(struct rows rows, const char *name, size_t length)
 {
-    static const char *const list[] = {
-#define PASS(name, ...) #name,
-#include "passes/pass.def"
-#undef PASS
-    };
-    static const struct dcp_words words = { list, sizeof list / sizeof *list };
+    const char *list[64];
+    struct dcp_words words = { list, 0 };
+
+    for (unsigned i = 0; i < rows.count && i < 64; i++)
+        list[words.count++] = rows.list[i].name;
+    return dcp_words_nearest(&words, name, length);
+}
+
+static enum dcp_status
+check_names(struct rows rows, const char *names, char *why, unsigned room)
+{
     const char *name, *near;
     size_t length;
 
     while ((name = next_name(&names, &length))) {
-        if (find_row(name, length))
+        if (find_row(rows, name, length))
             continue;
-        near = dcp_words_nearest(&words, name, length);
+        near = nearest(rows, name, length);
         snprintf(why, room, "unknown pass '%.*s'%s%s%s",
                  length < 40 ? (int)length : 40, name,
                  near ? ", did you mean '" : "", near ? near : "",
@@ -112,6 +122,14 @@ dcp_pass_check_names(const char *names, char *why, unsigned room)
         return DCP_NOTFOUND;
     }
     return DCP_OK;
+}
+
+enum dcp_status
+dcp_pass_check_names(const char *names, char *why, unsigned room)
+{
+    struct rows rows = { dcp_pass_rows, dcp_pass_count };
+
+    return check_names(rows, names, why, room);
 }
 
 /* --- judging what a pass did ---------------------------------------------- */
@@ -194,6 +212,7 @@ struct runner {
     struct dcp_graph **graph;
     struct dcp_pass_ctx ctx;
     const struct dcp_pass_options *options;
+    struct rows rows;
     unsigned facts; /* of *graph */
     enum dcp_status status;
 };
@@ -202,7 +221,7 @@ static bool
 wanted(const struct runner *r, const struct dcp_pass_row *row,
        struct dcp_pass_result *result)
 {
-    if (listed(r->options->skip, row))
+    if (listed(r->rows, r->options->skip, row))
         snprintf(result->why, sizeof result->why, "skipped by name");
     else if (row->requires & ~r->facts)
         snprintf(result->why, sizeof result->why,
@@ -272,8 +291,11 @@ dcp_pass_run_with(struct dcp_graph **graph, const struct dcp_pass_ctx *ctx,
     const char *list = options->only, *name;
     size_t length;
 
-    if (dcp_pass_check_names(options->only, result.why, sizeof result.why) ||
-        dcp_pass_check_names(options->skip, result.why, sizeof result.why)) {
+    r.rows = (struct rows) { dcp_pass_rows, dcp_pass_count };
+    if (options->rows)
+        r.rows = (struct rows) { options->rows, options->row_count };
+    if (check_names(r.rows, options->only, result.why, sizeof result.why) ||
+        check_names(r.rows, options->skip, result.why, sizeof result.why)) {
         dcp_warn("%s", result.why);
         return DCP_NOTFOUND;
     }
@@ -284,12 +306,12 @@ dcp_pass_run_with(struct dcp_graph **graph, const struct dcp_pass_ctx *ctx,
     r.facts = dcp_pass_facts(*graph);
     if (options->only) {
         while ((name = next_name(&list, &length)))
-            try_row(&r, find_row(name, length));
+            try_row(&r, find_row(r.rows, name, length));
         return r.status;
     }
-    for (unsigned i = 0; i < dcp_pass_count; i++)
-        if (dcp_pass_rows[i].on)
-            try_row(&r, &dcp_pass_rows[i]);
+    for (unsigned i = 0; i < r.rows.count; i++)
+        if (r.rows.list[i].on)
+            try_row(&r, &r.rows.list[i]);
     return r.status;
 }
 
