@@ -53,8 +53,17 @@
 /* What can be placed in all, so that no sum comes near the end of 64 bits. */
 #define MOST_BYTES ((uint64_t)1 << 60)
 
-/* Steps that the slow way of packing may take, for any graph. */
-enum { WORK = 40 * 1000 * 1000 };
+/* Steps that the slow way of packing may take for so many buffers: n log n over
+ * what some milliseconds do, and never more than a tenth of a second or so. */
+static uint64_t
+work_allowed(uint32_t count)
+{
+    uint64_t work = 4000000;
+
+    for (uint32_t n = count; n; n /= 2)
+        work += 100 * (uint64_t)count;
+    return work < 40000000 ? work : 40000000;
+}
 
 /* A packing of one group. */
 struct packing {
@@ -197,7 +206,7 @@ static uint64_t
 pack_all(const struct dcp_graph *graph, const struct dcp_live *live,
          const struct member *list, uint32_t count, uint64_t page, uint64_t *at)
 {
-    uint64_t end = 0, work = WORK;
+    uint64_t end = 0, work = work_allowed(count);
 
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first; next < count; next++)
