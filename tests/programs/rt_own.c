@@ -44,47 +44,37 @@ rt_disown(enum rt_kind kind, const void *handle)
     pthread_mutex_unlock(&lock);
 }
 
-static void
+static CUresult
 release(struct owned thing)
 {
     void *handle = (void *)(uintptr_t)thing.handle;
     switch (thing.kind) {
     case RT_MEMORY:
-        cu.cuMemFree(rt_ptr(handle));
-        break;
+        return cu.cuMemFree(rt_ptr(handle));
     case RT_ASYNC_MEMORY:
-        cu.cuMemFreeAsync(rt_ptr(handle), rt_stream);
-        break;
+        return cu.cuMemFreeAsync(rt_ptr(handle), rt_stream);
     case RT_HOST_MEMORY:
-        cu.cuMemFreeHost(handle);
-        break;
+        return cu.cuMemFreeHost(handle);
     case RT_STREAM:
         if (rt_stream == handle)
             rt_stream = NULL;
-        cu.cuStreamDestroy(handle);
-        break;
+        return cu.cuStreamDestroy(handle);
     case RT_EVENT:
-        cu.cuEventDestroy(handle);
-        break;
+        return cu.cuEventDestroy(handle);
     case RT_POOL:
-        cu.cuMemPoolDestroy(handle);
-        break;
+        return cu.cuMemPoolDestroy(handle);
     case RT_MODULE:
-        cu.cuModuleUnload(handle);
-        break;
+        return cu.cuModuleUnload(handle);
     case RT_LIBRARY:
-        cu.cuLibraryUnload(handle);
-        break;
+        return cu.cuLibraryUnload(handle);
     case RT_GRAPH:
-        cu.cuGraphDestroy(handle);
-        break;
+        return cu.cuGraphDestroy(handle);
     case RT_EXEC:
-        cu.cuGraphExecDestroy(handle);
-        break;
+        return cu.cuGraphExecDestroy(handle);
     case RT_CONTEXT:
-        cu.cuDevicePrimaryCtxRelease(rt_device);
-        break;
+        return cu.cuDevicePrimaryCtxRelease(rt_device);
     }
+    return CUDA_SUCCESS;
 }
 
 void
@@ -94,7 +84,8 @@ rt_release_all(void)
         cu.cuCtxSynchronize();
     while (owned_count > 0) {
         struct owned last = owned[--owned_count];
-        release(last);
+        if (release(last) != CUDA_SUCCESS)
+            release(last); /* once more, should the failure be a passing one */
         /* frees in stream order must be done before their pool goes */
         if (last.kind == RT_ASYNC_MEMORY &&
             (owned_count == 0 ||

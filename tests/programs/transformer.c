@@ -32,7 +32,7 @@ static const struct rt_option options[] = {
     {"print-every", RT_INT, &print_every, "no waiting in between"},
     {"eval-every", RT_INT, &eval_every, "steps between evaluations"},
     {"same-data", RT_FLAG, &shared_draw, "the same batch in each step"},
-    {"times", RT_FLAG, &times, "print each step's time on stderr"},
+    {"times", RT_FLAG, &times, "the device and each step's time, on stderr"},
     {"text", RT_TEXT, &text, "what to learn"},
     {"save", RT_TEXT, &save, "write weights and states here"},
     {NULL, RT_FLAG, NULL, NULL},
@@ -146,12 +146,23 @@ train(void)
     free(kept);
 }
 
+static void
+tell_device(void)
+{
+    char name[128] = "";
+    CU(cuDeviceGetName, name, sizeof name, rt_device);
+    fprintf(stderr, "device %s\n", name);
+    fprintf(stderr, "weights %d\n", model.total);
+}
+
 int
 main(int argc, char **argv)
 {
     rt_start(argc, argv, options);
     data_open(&data, text, 7);
     model_open(&model);
+    if (times)
+        tell_device();
     train();
     model_print(&model, save);
     model_free(&model);

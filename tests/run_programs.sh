@@ -1,0 +1,206 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the test programs without the library, preloaded without a
+# configuration, preloaded with one, and once more with the simulated driver's
+# work spread out at random: the standard output must be the same, byte for
+# byte, and so must the exit status.
+#
+#   run_programs.sh [GROUP]...    groups: training doors memory order life
+#
+# DCPREL_LIB        the library (default: the build's)
+# DCPREL_SIM_DIR    where the simulated driver lies; empty: use the real one
+# DCPREL_PROGRAMS   where the programs lie (default: the build's)
+# DCPREL_SEEDS      seeds of the simulated driver's jitter (default: "1 2")
+# DCPREL_ONLY       run only cases whose name holds this
+set -u
+
+build=${DCP_BUILD:-$PWD}
+programs=${DCPREL_PROGRAMS:-$build/tests/programs}
+preload=${DCPREL_LIB:-${DCP_PRELOAD:-$build/.libs/libdcprel.so}}
+sim=${DCPREL_SIM_DIR-${DCP_SIM:-$build/tests/sim/.libs}}
+seeds=${DCPREL_SEEDS-1 2}
+only=${DCPREL_ONLY:-}
+report=${DCPREL_REPORT:-$build/dcprel-report}
+limit=${DCPREL_TIMEOUT:-120}
+groups=${*:-training doors memory order life}
+
+# group, share that must be followed in percent (-: any), program and options
+cases() {
+    cat <<'CASES'
+training 60 transformer
+training 60 transformer --opt adam_multi --clip 1
+training 60 transformer --opt sgd --print-every 5 --sync event
+training 60 transformer --opt lamb
+training - transformer --opt lamb --clip 0.5 --hostclip
+training 60 transformer --accum 4 --clip 1 --steps 16
+training - transformer --eval-every 5 --steps 30
+training 60 transformer --dropout 0.1
+training - transformer --flat --opt adam_multi
+training 60 transformer --layers 4 --hidden 16 --seq 16
+training 60 transformer --sync stream
+training 60 transformer --sync ctx
+training - transformer --steps 1
+training - transformer --steps 3 --print-every 2
+training - dynamic
+training - dynamic --irregular --steps 40
+doors 60 transformer_direct
+doors 60 transformer_direct_ptds
+doors 60 transformer --door default --launch extra
+doors 60 transformer --door getproc --launch kernel
+doors 60 transformer --door getproc1 --launch ex
+doors 60 transformer --door cudart --launch kernelex
+doors 60 transformer --door cudart --launch kernelex --stream legacy
+doors 60 transformer --door cudart --launch kernelex --stream ptds
+doors 60 transformer --door dlsym --stream ptds
+doors 60 transformer --stream blocking
+doors 60 transformer --stream perthread
+memory 60 transformer --alloc pool
+memory - transformer --alloc sync
+memory 60 transformer --alloc own
+memory 60 transformer --alloc own --flat
+memory - tensors
+memory - tensors --alloc sync
+memory - pageable
+memory - pageable --stream legacy
+memory - queries
+memory - manykernels --iterations 20 --launches 200 --allocs 200
+order - twostreams
+order - threads
+order - hostfunc
+order - hostfunc --stream legacy
+order - mapped
+order - timing
+order - timing --stream ptds
+life - forkafter
+life - forkafter --mode exec
+life - forkafter --mode before
+life - owngraph
+life - owngraph --alloc own
+life - unload
+life - unload --launch kernel --every 4
+life - errors
+life - errors --every 1 --steps 12
+CASES
+}
+
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+
+# run OUT [NAME=VALUE]... -- PROGRAM [OPTION]...
+run() {
+    local out=$1
+    shift
+    local -a vars=()
+    while [ "$1" != -- ]; do
+        vars+=("$1")
+        shift
+    done
+    shift
+    local program=$1
+    shift
+    if [ -n "$sim" ]; then
+        vars+=("LD_LIBRARY_PATH=$sim")
+    fi
+    env -u DC_CONFIG -u LD_PRELOAD "${vars[@]}" timeout "$limit" \
+        "$programs/$program" "$@" >"$out" 2>"$out.err"
+    echo "status $?" >>"$out"
+}
+
+# Where the library's trace says what share of the iterations was replayed.
+share_of() {
+    "$report" summary --format json "$1" 2>/dev/null |
+        sed -n 's/.*"share_after_warmup": *\([0-9.]*\).*/\1/p' | head -n 1
+}
+
+configure() {
+    rm -rf "$dir/trace"
+    mkdir -p "$dir/trace"
+    cat >"$dir/config.json" <<JSON
+{"zero_optimization": {"stage": 0}, "dcprel": {"trace_dir": "$dir/trace"}}
+JSON
+}
+
+failed=0 passed=0
+
+fail() {
+    echo "FAIL: $1: ${*:2}"
+    failed=$((failed + 1))
+}
+
+# same NAME WAY: whether the run printed what the plain one did
+same() {
+    if cmp -s "$dir/plain" "$dir/this"; then
+        return 0
+    fi
+    fail "$1" "$2 differs from plain"
+    diff "$dir/plain" "$dir/this" | head -n 8 | sed 's/^/    /'
+    tail -n 4 "$dir/this.err" | sed 's/^/    stderr: /'
+    return 1
+}
+
+check_share() {
+    local name=$1 least=$2 share
+    [ "$least" != - ] && [ -x "$report" ] || return 0
+    share=$(share_of "$dir/trace")
+    if ! awk -v s="${share:-0}" -v l="$least" \
+        'BEGIN { exit !(s * 100 >= l) }'; then
+        fail "$name" "share of iterations followed: ${share:-none}," \
+            "at least $least % expected"
+        return 1
+    fi
+}
+
+run_case() {
+    local least=$1 seed
+    shift
+    local name="$*"
+    run "$dir/plain" -- "$@"
+    if ! grep -q '^status 0$' "$dir/plain"; then
+        fail "$name" "the plain run ends with $(tail -n 1 "$dir/plain")"
+        return
+    fi
+    if [ -n "$sim" ]; then
+        run "$dir/this" DCPSIM_JITTER=9 -- "$@"
+        same "$name" "plain with jitter" || return
+    fi
+    if [ "$have_library" = 1 ]; then
+        run "$dir/this" LD_PRELOAD="$preload" -- "$@"
+        same "$name" "watched" || return
+        configure
+        run "$dir/this" LD_PRELOAD="$preload" DC_CONFIG="$dir/config.json" \
+            -- "$@"
+        same "$name" "replayed" || return
+        check_share "$name" "$least" || return
+        for seed in ${sim:+$seeds}; do
+            run "$dir/this" LD_PRELOAD="$preload" DCPSIM_JITTER="$seed" \
+                DC_CONFIG="$dir/config.json" -- "$@"
+            same "$name" "replayed with jitter $seed" || return
+        done
+    fi
+    echo "PASS: $name"
+    passed=$((passed + 1))
+}
+
+have_library=1
+for file in $preload; do
+    [ -e "$file" ] || have_library=0
+done
+if [ ! -x "$programs/transformer" ]; then
+    echo "SKIP: no programs in $programs"
+    exit 77
+fi
+if [ -n "$sim" ] && [ ! -e "$sim/libcuda.so.1" ]; then
+    echo "SKIP: no simulated driver in $sim"
+    exit 77
+fi
+[ "$have_library" = 1 ] || echo "note: no library at $preload: plain runs only"
+
+while read -r group least command; do
+    case " $groups " in *" $group "*) ;; *) continue ;; esac
+    case $command in *"$only"*) ;; *) continue ;; esac
+    # shellcheck disable=SC2086
+    run_case "$least" $command
+done < <(cases)
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes each driver function fail in turn, at its first call, in the middle and
+# at its last, in a short training run on the simulated driver, without and
+# with the library. Then either the program must print that very error (after
+# the same losses as ever) and give everything back, or the run must end as if
+# nothing had happened: a failure that only the library can see must not harm
+# the program. Nothing may hang or die.
+#
+#   sweep.sh [FUNCTION]...    only these functions
+#
+# The environment is that of run_programs.sh.
+set -u
+
+build=${DCP_BUILD:-$PWD}
+programs=${DCPREL_PROGRAMS:-$build/tests/programs}
+preload=${DCPREL_LIB:-${DCP_PRELOAD:-$build/.libs/libdcprel.so}}
+sim=${DCPREL_SIM_DIR:-${DCP_SIM:-$build/tests/sim/.libs}}
+limit=${DCPREL_TIMEOUT:-30}
+wanted=" $* "
+
+program=("$programs/transformer" --steps 12 --layers 1 --hidden 16 --seq 16
+    --opt adam_multi --clip 1 --keep)
+
+if [ ! -x "${program[0]}" ] || [ ! -e "$sim/libcuda.so.1" ]; then
+    echo "SKIP: no programs in $programs, or no simulated driver in $sim"
+    exit 77
+fi
+
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/trace"
+echo '{"zero_optimization": {"stage": 0}}' >"$dir/config.json"
+
+# run OUT [NAME=VALUE]...: the run's exit status
+run() {
+    local out=$1
+    shift
+    env -u DC_CONFIG -u LD_PRELOAD LD_LIBRARY_PATH="$sim" DCPSIM_LEAKS=1 \
+        "$@" timeout "$limit" "${program[@]}" >"$out" 2>"$out.err"
+}
+
+# What the run has left behind, one kind a line; frames, reservations and
+# mappings belong to the library for as long as the process lives.
+leaks_of() {
+    sed -n 's/^dcpsim: live //p' "$1.err" | tail -n 1 | awk '{
+        for (i = 1; i < NF; i += 2)
+            if ($i != "frames" && $i != "reservations" && $i != "mappings")
+                print $i, $(i + 1) }'
+}
+
+failed=0 runs=0
+
+fail() {
+    echo "FAIL: $*"
+    failed=$((failed + 1))
+}
+
+# How often each function may fail: the first, middle, late and last call.
+places() {
+    awk -v n="$1" 'BEGIN {
+        split("1 " int((n + 1) / 2) " " int(3 * n / 4) " " n, at, " ")
+        for (i = 1; i <= 4; i++)
+            if (at[i] >= 1 && !(at[i] in seen)) {
+                seen[at[i]] = 1
+                print at[i]
+            }
+    }'
+}
+
+code_of() {
+    case $1 in
+    cuMemAlloc* | cuMemCreate* | cuMemHostAlloc* | cuMemAddressReserve*) echo 2 ;;
+    *) echo 999 ;;
+    esac
+}
+
+# judge WHAT STATUS CODE: what a run with a failing call may look like
+judge() {
+    local what=$1 status=$2 code=$3 error lines
+    if [ "$status" = 124 ]; then
+        fail "$what: hangs"
+        return
+    fi
+    if [ "$status" != 0 ] && [ "$status" != 3 ]; then
+        fail "$what: exit status $status"
+        tail -n 3 "$dir/this.err" | sed 's/^/    /'
+        return
+    fi
+    error=$(grep '^error ' "$dir/this" | head -n 1)
+    if [ -z "$error" ]; then
+        cmp -s "$dir/good" "$dir/this" ||
+            fail "$what: other output, and no error"
+    else
+        lines=$(grep -n '^error ' "$dir/this" | head -n 1 | cut -d : -f 1)
+        if ! cmp -s <(head -n $((lines - 1)) "$dir/this") \
+            <(head -n $((lines - 1)) "$dir/good"); then
+            fail "$what: other output before the error"
+        elif [ "${error##* }" != "$code" ] && [ "${error#error door}" = \
+            "$error" ]; then
+            fail "$what: the program got '$error'"
+        elif ! grep -q "^$(echo "$error" | cut -d ' ' -f 2)" \
+            "$dir/calls.plain" && [ "${error#error door}" = "$error" ]; then
+            fail "$what: the program got '$error'"
+        fi
+    fi
+    if ! diff <(leaks_of "$dir/this") "$dir/leaks" |
+        awk '/^</ { now[$2] = $3 } /^>/ { then[$2] = $3 }
+             END { for (k in now) if (now[k] > then[k]) { print "    " k, now[k]; bad = 1 }
+                   exit bad }'; then
+        fail "$what: leaves things behind"
+    fi
+}
+
+# A function that the program does not call itself is the library's business.
+judge_inside() {
+    local function=$1 what=$2
+    grep -q "^$function " "$dir/calls.plain" && return
+    [ "$(code_of "$function")" = 2 ] && return
+    if grep -q '^error ' "$dir/this"; then
+        fail "$what: a failure inside reaches the program:" \
+            "$(grep '^error ' "$dir/this")"
+    fi
+}
+
+# sweep WAY [NAME=VALUE]...
+sweep() {
+    local way=$1 function count at code status
+    shift
+    run "$dir/this" DCPSIM_COUNT="$dir/calls.$way" "$@"
+    if ! cmp -s "$dir/good" "$dir/this"; then
+        fail "$way: the run without failures differs from plain"
+        return
+    fi
+    leaks_of "$dir/this" >"$dir/leaks"
+    while read -r function count; do
+        case $wanted in "  " | *" $function "*) ;; *) continue ;; esac
+        code=$(code_of "$function")
+        for at in $(places "$count"); do
+            run "$dir/this" DCPSIM_FAIL="$function:$at=$code" "$@"
+            status=$?
+            judge "$way, $function call $at of $count" "$status" "$code"
+            [ "$way" = plain ] ||
+                judge_inside "$function" "$way, $function call $at of $count"
+            runs=$((runs + 1))
+        done
+    done < <(sort "$dir/calls.$way")
+}
+
+run "$dir/good"
+sweep plain
+if grep -v '^contexts ' "$dir/leaks" | grep -qv ' 0$'; then
+    fail "plain: leaves things behind: $(tr '\n' ' ' <"$dir/leaks")"
+fi
+have_library=1
+for file in $preload; do
+    [ -e "$file" ] || have_library=0
+done
+if [ "$have_library" = 1 ]; then
+    sweep watched LD_PRELOAD="$preload"
+    sweep replayed LD_PRELOAD="$preload" DC_CONFIG="$dir/config.json"
+else
+    echo "note: no library at $preload: plain runs only"
+fi
+echo "$runs runs, $failed failed"
+[ "$failed" = 0 ]
