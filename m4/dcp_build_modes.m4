@@ -32,7 +32,8 @@ AS_IF([test "x$enable_tsan" = xyes], [
 AS_IF([test -n "$SANITIZER_FLAGS"],
     [SANITIZER_FLAGS="$SANITIZER_FLAGS -fno-omit-frame-pointer"])
 FUZZER_FLAGS=
-AS_IF([test "x$enable_fuzzer" = xyes], [FUZZER_FLAGS="-fsanitize=fuzzer"])
+AS_IF([test "x$enable_fuzzer" = xyes], 
+    [FUZZER_FLAGS="-fsanitize=fuzzer -DFUZZ_LIBFUZZER"])
 AM_CONDITIONAL([FUZZER], [test "x$enable_fuzzer" = xyes])
 AM_CONDITIONAL([SANITIZERS], [test -n "$SANITIZER_FLAGS"])
 

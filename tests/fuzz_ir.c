@@ -4,7 +4,7 @@
  * same graph, the verifier ends, and what it accepts can be placed (the result
  * is verified too) and simulated. Some runs have memory run out on the way.
  *
- *     fuzz_ir [SECONDS [SEED]] FILE...
+ *     fuzz_ir [SECONDS [SEED]] [FILE...]     (default: 2 seconds, tests/ir)
  *
  * With -DFUZZ_LIBFUZZER it is an entry for clang's -fsanitize=fuzzer. */
 #include "config.h"
@@ -16,6 +16,7 @@
 #include "src/clock.h"
 #include "src/log.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,40 +236,67 @@ spoil(struct text *text, const struct text *other)
     }
 }
 
+static struct text *list;
+static size_t seeds;
+
+static void
+seeds_from(char **names, size_t count)
+{
+    list = calloc(count, sizeof *list);
+    for (; list && seeds < count; seeds++)
+        list[seeds] = read_text(names[seeds]);
+}
+
+/* The golden tests' graphs. */
+static void
+own_seeds(void)
+{
+    const char *source = getenv("srcdir");
+    char pattern[4096];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s/tests/ir/*.ir",
+             source ? source : ".");
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        seeds_from(found.gl_pathv, found.gl_pathc);
+        globfree(&found);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
-    int first = 1, seeds;
+    int first = 1;
     double seconds = 2;
     unsigned long runs = 0;
-    struct text *list, text = { malloc(1 << 20), 0 };
+    struct text text = { malloc(1 << 20), 0 };
 
     random_state = 88172645463325252u;
     if (argc > first && argv[first][0] >= '0' && argv[first][0] <= '9')
         seconds = atof(argv[first++]);
     if (argc > first && argv[first][0] >= '0' && argv[first][0] <= '9')
         random_state ^= strtoull(argv[first++], NULL, 10);
-    seeds = argc - first;
-    list = calloc((size_t)seeds + 1, sizeof *list);
-    if (seeds < 1 || !list || !text.bytes) {
-        fprintf(stderr, "usage: fuzz_ir [SECONDS [SEED]] FILE...\n");
+    if (argc > first)
+        seeds_from(argv + first, (size_t)(argc - first));
+    else
+        own_seeds();
+    if (!text.bytes || !seeds) {
+        fprintf(stderr, "fuzz_ir: no text to begin with\n");
         return 99;
     }
     dcp_log_threshold = DCP_LOG_ERROR;
-    for (int i = 0; i < seeds; i++)
-        list[i] = read_text(argv[first + i]);
     for (uint64_t end = dcp_now_ns() + (uint64_t)(seconds * 1e9);
          dcp_now_ns() < end; runs++) {
-        const struct text *seed = &list[any((uint64_t)seeds)];
+        const struct text *seed = &list[any(seeds)];
 
         memcpy(text.bytes, seed->bytes, seed->length);
         text.length = seed->length;
         for (uint64_t n = any(6); n; n--)
-            spoil(&text, &list[any((uint64_t)seeds)]);
+            spoil(&text, &list[any(seeds)]);
         LLVMFuzzerTestOneInput(text.bytes, text.length);
     }
     printf("%lu runs\n", runs);
-    for (int i = 0; i < seeds; i++)
+    for (size_t i = 0; i < seeds; i++)
         free(list[i].bytes);
     free(list);
     free(text.bytes);

@@ -8,7 +8,7 @@
 # included. Runs of blanks count as one. UPDATE=1 writes what is printed now
 # into the files and shows the difference. Arguments: files (default: all).
 srcdir=${srcdir:-.}
-opt=${DCPREL_OPT:-./dcprel-opt}
+opt=${DCPREL_OPT:-${DCP_BUILD:-.}/dcprel-opt}
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 failed=0
