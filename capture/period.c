@@ -168,7 +168,7 @@ common_count(const struct dcp_walk *walk, uint32_t begin, uint32_t end,
 static bool
 cut_steps(const struct dcp_walk *walk, uint32_t begin, uint32_t end,
           uint32_t count, const uint32_t *times, uint32_t *in_step,
-          uint32_t *starts)
+          uint32_t *starts, uint32_t *last)
 {
     uint32_t first = UINT32_MAX, step = 0, good = 0, bad = 0;
 
@@ -181,6 +181,7 @@ cut_steps(const struct dcp_walk *walk, uint32_t begin, uint32_t end,
             first = key;
         if (key == first)
             starts[step++] = i;
+        *last = i;
         if (in_step[key]++ + 1 == step)
             good++;
         else
@@ -189,36 +190,113 @@ cut_steps(const struct dcp_walk *walk, uint32_t begin, uint32_t end,
     return step == count && bad * 8 <= good;
 }
 
+struct micro_scratch {
+    uint32_t *times, *in_step; /* by key */
+    uint32_t *votes;           /* by number of times */
+    uint32_t *in_tail, *seen;  /* by buffer: the iteration or step, from 1 */
+    uint32_t stamp;
+};
+
+/* How many blocks the calls of positions [begin, end) share with the tail. */
+static uint32_t
+count_shared(const struct dcp_walk *walk, uint32_t begin, uint32_t end,
+             uint32_t tail_stamp, struct micro_scratch *scratch)
+{
+    uint32_t count = 0;
+
+    scratch->stamp++;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct dcp_call *call = &walk->log->calls[walk->call[i]];
+        for (uint32_t r = 0; r < call->ref_count; r++) {
+            uint32_t b = call->refs[r].buffer;
+            count += scratch->in_tail[b] == tail_stamp &&
+                     scratch->seen[b] != scratch->stamp;
+            scratch->seen[b] = scratch->stamp;
+        }
+    }
+    return count;
+}
+
+/* The number of leading steps that do not feed the update (an evaluation
+ * before the step): they share with the work behind the last step's own calls
+ * the parameters, but no gradients. `last` is the last position of those. */
+static uint32_t
+count_idle(const struct dcp_walk *walk, const uint32_t *starts,
+           uint32_t count, uint32_t last, uint32_t end,
+           struct micro_scratch *scratch)
+{
+    uint32_t tail = ++scratch->stamp, idle = 0;
+
+    for (uint32_t i = last + 1; i < end; i++) {
+        const struct dcp_call *call = &walk->log->calls[walk->call[i]];
+        for (uint32_t r = 0; r < call->ref_count; r++)
+            scratch->in_tail[call->refs[r].buffer] = tail;
+    }
+    uint32_t most = count_shared(walk, starts[count - 1], last + 1, tail,
+                                 scratch);
+    while (idle + 1 < count &&
+           count_shared(walk, starts[idle], starts[idle + 1], tail, scratch) *
+                   4 < most * 3)
+        idle++;
+    return idle;
+}
+
 static enum dcp_status
-fill_micro(struct finder *f)
+micro_fill(struct finder *f, uint32_t begin, uint32_t end,
+           struct micro_scratch *scratch, struct dcp_micro *micro)
 {
     struct dcp_walk *walk = &f->walk;
-    uint32_t begin = f->ends[f->end_count - 2] + 1;
-    uint32_t end = f->ends[f->end_count - 1] + 1;
-    struct dcp_micro *micro = &f->out->micro;
-    uint32_t *times = dcp_arena_alloc(&walk->arena,
-                                      (walk->key_count + 1) * sizeof *times);
-    uint32_t *in_step = dcp_arena_alloc(
-        &walk->arena, (walk->key_count + 1) * sizeof *in_step);
-    uint32_t *votes = dcp_arena_alloc(&walk->arena,
-                                      (end - begin + 2) * sizeof *votes);
 
+    for (uint32_t i = begin; i < end; i++)
+        scratch->times[walk->key[i]] = scratch->in_step[walk->key[i]] = 0;
+    memset(scratch->votes, 0, (end - begin + 2) * sizeof *scratch->votes);
     micro->count = 1;
-    if (!times || !in_step || !votes)
-        return DCP_NOMEM;
-    uint32_t count = common_count(walk, begin, end, times, votes);
+    uint32_t count =
+        common_count(walk, begin, end, scratch->times, scratch->votes);
+    walk->steps += 2u * (end - begin);
     if (count == 1)
         return DCP_OK;
     uint32_t *starts = dcp_arena_alloc(f->arena, count * sizeof *starts);
     if (!starts)
         return DCP_NOMEM;
-    if (!cut_steps(walk, begin, end, count, times, in_step, starts))
+    uint32_t last = begin;
+    if (!cut_steps(walk, begin, end, count, scratch->times, scratch->in_step,
+                   starts, &last))
         return DCP_OK;
-    for (uint32_t i = 0; i < count; i++)
-        starts[i] = walk->call[starts[i]];
-    micro->count = count;
-    micro->starts = starts;
+    uint32_t idle = count_idle(walk, starts, count, last, end, scratch);
+    if (count - idle == 1)
+        return DCP_OK;
+    micro->count = count - idle;
+    micro->starts = starts + idle;
+    for (uint32_t i = 0; i < micro->count; i++)
+        micro->starts[i] = walk->call[micro->starts[i]];
     return DCP_OK;
+}
+
+static enum dcp_status
+fill_micros(struct finder *f)
+{
+    struct dcp_arena *arena = &f->walk.arena;
+    size_t keys = f->walk.key_count + 1, buffers = f->log->buffer_count + 1;
+    struct micro_scratch scratch = {
+        .times = dcp_arena_alloc(arena, keys * sizeof *scratch.times),
+        .in_step = dcp_arena_alloc(arena, keys * sizeof *scratch.in_step),
+        .votes = dcp_arena_alloc(arena, (f->walk.count + 2) *
+                                            sizeof *scratch.votes),
+        .in_tail = dcp_arena_alloc(arena, buffers * sizeof *scratch.in_tail),
+        .seen = dcp_arena_alloc(arena, buffers * sizeof *scratch.seen),
+    };
+    enum dcp_status status = DCP_OK;
+
+    f->out->micros = dcp_arena_alloc(f->arena, f->end_count *
+                                                   sizeof *f->out->micros);
+    if (!scratch.times || !scratch.in_step || !scratch.votes ||
+        !scratch.in_tail || !scratch.seen || !f->out->micros)
+        return DCP_NOMEM;
+    for (uint32_t i = 0; i + 1 < f->end_count && !status; i++)
+        status = micro_fill(f, f->ends[i] + 1, f->ends[i + 1] + 1, &scratch,
+                            &f->out->micros[i]);
+    return status;
 }
 
 /* Iterations must be long enough; the first ends may lie in what came before
@@ -234,7 +312,15 @@ are_ends_good(struct finder *f)
             break;
     f->ends += f->end_count - good;
     f->end_count = good;
-    return good > f->repeats;
+    if (good <= f->repeats ||
+        dcp_walk_builds(&f->walk, f->walk.call[f->ends[0]],
+                        f->walk.call[f->ends[good - 2]]))
+        return false;
+    for (uint32_t i = good - f->repeats; i < good; i++)
+        if (i >= 2 && !dcp_walk_returns(&f->walk, f->ends[i - 2] + 1,
+                                        f->ends[i - 1] + 1, f->ends[i] + 1))
+            return false;
+    return true;
 }
 
 static enum dcp_status
@@ -258,7 +344,7 @@ find_in_window(struct finder *f, uint32_t from, bool strict, bool *found)
         if (!status)
             status = fill_shapes(f);
         if (!status)
-            status = fill_micro(f);
+            status = fill_micros(f);
         if (!status)
             fill_cycle(f);
     } else {

@@ -47,7 +47,7 @@ struct dcp_period {
     uint32_t *shapes;    /* per iteration: equal numbers mean the same launches,
                             copies and fills in the same order on each stream */
     uint32_t shape_count;
-    struct dcp_micro micro; /* of the last full iteration */
+    struct dcp_micro *micros; /* by iteration */
     struct dcp_anchor anchor;
     uint64_t steps;      /* work done, in visits of a call or a reference */
 };

@@ -14,7 +14,7 @@ struct dcp_lists {
 /* The end of a log, calls [from, call_count), as a sequence of work: launches,
  * copies, fills and opaque calls. A *position* counts these. An *object* is a
  * place (block, offset) in a lasting block: one that lives through at least
- * half of the window. */
+ * half of the window and is touched over a quarter of it. */
 struct dcp_walk {
     const struct dcp_log *log;
     struct dcp_arena arena;
@@ -22,6 +22,7 @@ struct dcp_walk {
     uint32_t *call;      /* by position: index in the log */
     uint64_t *shape;     /* by position: dcp_call_key without references */
     uint8_t *lasting;    /* by buffer */
+    uint32_t *first, *last; /* by buffer: position + 1 of the touch; 0: none */
     uint32_t object_count;
     uint32_t *object_buffer;
     uint64_t *object_offset;
@@ -36,6 +37,8 @@ struct dcp_walk {
     uint64_t *carried_bytes;
     uint32_t carried_max;
     uint64_t carried_bytes_max;
+    uint32_t *stamps;   /* by buffer; of dcp_walk_returns */
+    uint32_t stamp;
     uint64_t steps;
 };
 
@@ -50,6 +53,17 @@ double dcp_walk_carried(const struct dcp_walk *walk, uint32_t position);
 
 /* True when the host waits after `position`, before any further work. */
 bool dcp_walk_waits(const struct dcp_walk *walk, uint32_t position);
+
+/* True when many of the blocks allocated in calls [begin, end) are never freed:
+ * the program is building something, layer by layer, and not iterating. */
+bool dcp_walk_builds(const struct dcp_walk *walk, uint32_t begin,
+                     uint32_t end);
+
+/* True when most touches of older blocks in positions [middle, end) are of
+ * blocks touched in [begin, middle) as well: those are iterations, not layers
+ * with weights of their own. */
+bool dcp_walk_returns(struct dcp_walk *walk, uint32_t begin, uint32_t middle,
+                      uint32_t end);
 
 /* --- period_anchor.c --- */
 /* Positions after which iterations end, found by the update. *count is 0 when

@@ -42,40 +42,19 @@ agree_fill(struct dcp_walk *walk, uint32_t end, uint32_t *z)
     walk->steps += 2u * end;
 }
 
-/* Blocks allocated in the run before its last period and never freed: a
- * program that is building something, layer by layer, is not iterating. */
-static bool
-is_building(const struct dcp_walk *walk, const struct run *run)
-{
-    const struct dcp_log *log = walk->log;
-    uint32_t begin = walk->call[run->begin];
-    uint32_t end = walk->call[run->end - 1 - run->period];
-    uint32_t allocs = 0, stay = 0;
-
-    for (uint32_t b = 0; b < log->buffer_count; b++) {
-        if (log->buffers[b].alloc_call < begin ||
-            log->buffers[b].alloc_call >= end)
-            continue;
-        allocs++;
-        stay += log->buffers[b].free_call == UINT32_MAX;
-    }
-    return stay * 4 > allocs;
-}
-
 /* Layers of a model have the same shapes, but touch other objects. */
 static bool
-is_same_work(const struct dcp_walk *walk, const struct run *run)
+is_same_work(struct dcp_walk *walk, const struct run *run)
 {
-    uint32_t compared = 0, same = 0, launches = 0;
+    uint32_t end = walk->call[run->end - 1 - run->period];
+    uint32_t launches = 0;
 
-    for (uint32_t i = run->end - run->period; i < run->end; i++) {
+    for (uint32_t i = run->end - run->period; i < run->end; i++)
         launches += walk->log->calls[walk->call[i]].op == DCP_CALL_LAUNCH;
-        if (walk->refs.start[i] == walk->refs.start[i + 1])
-            continue;
-        compared++;
-        same += walk->key[i] == walk->key[i - run->period];
-    }
-    return launches && same * 4 >= compared * 3;
+    return launches &&
+           dcp_walk_returns(walk, run->end - 2 * run->period,
+                            run->end - run->period, run->end) &&
+           !dcp_walk_builds(walk, walk->call[run->begin], end);
 }
 
 static bool
@@ -88,7 +67,7 @@ find_run(struct dcp_walk *walk, uint32_t end, uint32_t repeats,
         if (length < repeats * p || length < end / 2)
             continue;
         *run = (struct run){end - length, end, p};
-        if (is_same_work(walk, run) && !is_building(walk, run))
+        if (is_same_work(walk, run))
             return true;
     }
     return false;

@@ -108,6 +108,21 @@ find_work(struct dcp_walk *walk)
     return DCP_OK;
 }
 
+/* First and last touch of each block: position + 1; 0: never. */
+static void
+find_spans(const struct dcp_walk *walk, uint32_t *first, uint32_t *last)
+{
+    for (uint32_t i = 0; i < walk->count; i++) {
+        const struct dcp_call *call = &walk->log->calls[walk->call[i]];
+        for (uint32_t r = 0; r < call->ref_count; r++) {
+            uint32_t b = call->refs[r].buffer;
+            if (!first[b])
+                first[b] = i + 1;
+            last[b] = i + 1;
+        }
+    }
+}
+
 static enum dcp_status
 find_lasting(struct dcp_walk *walk)
 {
@@ -115,8 +130,12 @@ find_lasting(struct dcp_walk *walk)
     uint32_t window = log->call_count - walk->from;
 
     walk->lasting = take(walk, log->buffer_count, 1);
-    if (!walk->lasting)
+    walk->stamps = take(walk, log->buffer_count, sizeof *walk->stamps);
+    walk->first = take(walk, log->buffer_count, sizeof *walk->first);
+    walk->last = take(walk, log->buffer_count, sizeof *walk->last);
+    if (!walk->lasting || !walk->stamps || !walk->first || !walk->last)
         return DCP_NOMEM;
+    find_spans(walk, walk->first, walk->last);
     for (uint32_t i = 0; i < log->buffer_count; i++) {
         uint32_t begin = log->buffers[i].alloc_call;
         uint32_t end = log->buffers[i].free_call;
@@ -124,7 +143,10 @@ find_lasting(struct dcp_walk *walk)
             begin = walk->from;
         if (end > log->call_count)
             end = log->call_count;
-        walk->lasting[i] = end > begin && end - begin >= window / 2;
+        /* A block that is kept and never touched again (the losses of all
+         * steps) is not part of the machinery. */
+        walk->lasting[i] = end > begin && end - begin >= window / 2 &&
+                           walk->last[i] - walk->first[i] >= walk->count / 4;
     }
     walk->steps += log->buffer_count;
     return DCP_OK;
@@ -238,24 +260,14 @@ static enum dcp_status
 find_carried(struct dcp_walk *walk)
 {
     const struct dcp_log *log = walk->log;
-    uint32_t *first = take(walk, log->buffer_count, sizeof *first);
-    uint32_t *last = take(walk, log->buffer_count, sizeof *last);
+    const uint32_t *first = walk->first, *last = walk->last;
     uint64_t bytes = 0;
     uint32_t blocks = 0;
 
     walk->carried = take(walk, walk->count, sizeof *walk->carried);
     walk->carried_bytes = take(walk, walk->count, sizeof *walk->carried_bytes);
-    if (!first || !last || !walk->carried || !walk->carried_bytes)
+    if (!walk->carried || !walk->carried_bytes)
         return DCP_NOMEM;
-    for (uint32_t i = 0; i < walk->count; i++) {
-        const struct dcp_call *call = &log->calls[walk->call[i]];
-        for (uint32_t r = 0; r < call->ref_count; r++) {
-            uint32_t b = call->refs[r].buffer;
-            if (!first[b])
-                first[b] = i + 1;
-            last[b] = i + 1;
-        }
-    }
     for (uint32_t b = 0; b < log->buffer_count; b++) {
         if (walk->lasting[b] || first[b] == last[b])
             continue;
@@ -300,6 +312,46 @@ dcp_walk_waits(const struct dcp_walk *walk, uint32_t position)
         if (log->calls[i].op == DCP_CALL_WAIT)
             return true;
     return false;
+}
+
+bool
+dcp_walk_builds(const struct dcp_walk *walk, uint32_t begin, uint32_t end)
+{
+    const struct dcp_log *log = walk->log;
+    uint32_t allocs = 0, stay = 0;
+
+    for (uint32_t b = 0; b < log->buffer_count; b++) {
+        if (log->buffers[b].alloc_call < begin ||
+            log->buffers[b].alloc_call >= end)
+            continue;
+        allocs++;
+        stay += log->buffers[b].free_call == UINT32_MAX;
+    }
+    return stay * 4 > allocs;
+}
+
+bool
+dcp_walk_returns(struct dcp_walk *walk, uint32_t begin, uint32_t middle,
+                 uint32_t end)
+{
+    const struct dcp_log *log = walk->log;
+    uint32_t seen = 0, before = 0, stamp = ++walk->stamp;
+
+    for (uint32_t i = begin; i < end; i++) {
+        const struct dcp_call *call = &log->calls[walk->call[i]];
+        for (uint32_t r = 0; r < call->ref_count; r++) {
+            uint32_t b = call->refs[r].buffer;
+            uint32_t born = log->buffers[b].alloc_call;
+            if (i < middle)
+                walk->stamps[b] = stamp;
+            else if (born == UINT32_MAX || born < walk->call[begin]) {
+                seen++;
+                before += walk->stamps[b] == stamp;
+            }
+        }
+    }
+    walk->steps += end - begin;
+    return seen && before * 4 >= seen * 3;
 }
 
 enum dcp_status

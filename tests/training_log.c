@@ -24,7 +24,7 @@ struct place {
 
 struct layer {
     struct place weight[4], norm, mean, var;
-    struct place saved[6]; /* activations of one step */
+    struct place saved[7]; /* activations of one step */
 };
 
 struct maker {
@@ -263,6 +263,7 @@ layer_forward(struct maker *m, struct layer *l, struct place *h, bool save)
         struct place saved[] = {norm, qkv, att, lse, up};
         drop(m, act);
         memcpy(l->saved, saved, sizeof saved);
+        l->saved[6] = *h;
     } else {
         drop(m, norm), drop(m, qkv), drop(m, att), drop(m, lse);
         drop(m, up), drop(m, act), drop(m, *h);
@@ -335,6 +336,7 @@ layer_backward(struct maker *m, uint32_t index, struct place *g)
     drop(m, l->saved[1]);
     weight_gradient(m, p + 4, l->saved[0], *g);
     drop(m, l->saved[0]);
+    drop(m, l->saved[6]);
 }
 
 static void
