@@ -45,6 +45,9 @@ void dcp_view_diff(struct dcp_out *out,
 /* dcprel-report config ...: see report_config.c. Returns the exit code. */
 int dcp_report_config(int argc, char **argv);
 
+/* Nothing is printed to stderr (for tests). */
+extern bool dcp_quiet;
+
 /* Prints "dcprel-report: message" to stderr and exits with code 2. */
 void dcp_die(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));

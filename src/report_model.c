@@ -277,6 +277,8 @@ read_rank(struct dcp_model_rank *rank, const struct file *file)
     if (rank->end != DCP_TRACE_WHOLE)
         rank->end_message =
             dcp_xprintf("%s", dcp_trace_reader_message(rank->reader));
+    if (rank->end_message)
+        dcp_complain("%s", rank->end_message);
     if (file->pid)
         rank->label = dcp_xprintf("rank %llu (pid %lu)",
                                   (unsigned long long)rank->rank, file->pid);

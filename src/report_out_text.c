@@ -185,8 +185,8 @@ letter(const struct dcp_chart *chart, unsigned series)
 }
 
 static void
-draw_bar(struct dcp_out *out, const struct dcp_chart *chart, size_t sample,
-         uint64_t most)
+draw_bar(struct dcp_out *out, const struct dcp_chart *chart, uint64_t at_x,
+         size_t sample, uint64_t most)
 {
     char bar[BAR + 1], when[64], size[64];
     uint64_t sum = 0;
@@ -200,7 +200,7 @@ draw_bar(struct dcp_out *out, const struct dcp_chart *chart, size_t sample,
             bar[at] = letter(chart, s);
     }
     bar[at] = '\0';
-    struct dcp_cell x = {chart->x_kind, {.value = chart->x[sample]}};
+    struct dcp_cell x = {chart->x_kind, {.value = at_x}};
     struct dcp_cell y = {chart->y_kind, {.value = sum}};
     dcp_cell_print(x, when);
     dcp_cell_print(y, size);
@@ -217,15 +217,26 @@ has_values(const struct dcp_chart *chart, unsigned series)
     return false;
 }
 
-/* The highest sample of each stretch stands for it. */
+static uint64_t
+row_start(const struct dcp_chart *chart, size_t row, size_t rows)
+{
+    uint64_t first = chart->x[0], last = chart->x[chart->samples - 1];
+
+    return first + (uint64_t)((double)(last - first) * (double)row /
+                              (double)rows);
+}
+
+/* Rows are equal stretches of x; the highest sample of each stands for it. */
 static void
 text_chart(struct dcp_out *out, const struct dcp_chart *chart)
 {
-    size_t rows = chart->samples < BAR_ROWS ? chart->samples : BAR_ROWS;
-    uint64_t most = 1;
+    size_t rows = BAR_ROWS;
+    uint64_t most = 1, span = chart->x[chart->samples - 1] - chart->x[0];
 
     if (chart->look != DCP_CHART_AREAS)
         return;
+    if (span < rows)
+        rows = (size_t)span + 1;
     for (size_t i = 0; i < chart->samples; i++)
         if (area_total(chart, i) > most)
             most = area_total(chart, i);
@@ -235,13 +246,18 @@ text_chart(struct dcp_out *out, const struct dcp_chart *chart)
             fprintf(out->file, "%s%c %s", shown++ ? ", " : "",
                     letter(chart, s), chart->names[s]);
     fputs(most > 1 ? ")\n" : "\n", out->file);
-    for (size_t row = 0; row < rows; row++) {
-        size_t from = row * chart->samples / rows;
-        size_t to = (row + 1) * chart->samples / rows, best = from;
-        for (size_t i = from; i < to; i++)
-            if (area_total(chart, i) > area_total(chart, best))
+    for (size_t row = 0, i = 0; row < rows; row++) {
+        uint64_t from = row_start(chart, row, rows), shown = from;
+        uint64_t to = row_start(chart, row + 1, rows);
+        size_t best = i ? i - 1 : 0; /* the sample that holds at the start */
+        for (; i < chart->samples && (chart->x[i] < to || row + 1 == rows);
+             i++)
+            if (chart->x[i] == from ||
+                area_total(chart, i) > area_total(chart, best)) {
                 best = i;
-        draw_bar(out, chart, best, most);
+                shown = chart->x[i];
+            }
+        draw_bar(out, chart, shown, best, most);
     }
 }
 

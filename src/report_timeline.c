@@ -4,44 +4,17 @@
 #include "src/report_timeline.h"
 
 #include "src/report.h"
+#include "src/report_blocks.h"
 #include "src/report_model.h"
-#include "src/table.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What ROLE and BLOCK_USE records say of a block. */
-struct known {
-    uint64_t block;
-    uint64_t graph, buffer; /* graph 0: not used by one */
-    uint64_t stack, bytes;  /* of its ALLOC */
-    uint8_t role;
-    UT_hash_handle hh;
-};
-
-/* Blocks that the same stack makes in the same size play the same role. */
-struct pattern {
-    struct {
-        uint64_t stack, bytes;
-    } key;
-    uint8_t role;
-    UT_hash_handle hh;
-};
-
-struct block {
-    uint64_t id, bytes, host, stack;
-    uint8_t role;
-    UT_hash_handle hh;
-};
 
 /* One going through the trace. */
 struct walk {
     struct dcp_model_rank *rank;
     struct dcp_timeline *timeline;
-    struct known *known;
-    struct pattern *patterns;
-    struct block *live;
-    struct dcp_level level; /* of the live blocks */
+    struct dcp_blocks blocks;
     struct dcp_level carry; /* planned buffers that outlive an iteration */
     uint64_t peak_offset, host_offset; /* records at which they were reached */
 };
@@ -64,156 +37,18 @@ go(struct walk *walk, const char *what, uint64_t until,
         if (n % 4096 == 0)
             dcp_progress(what, e.offset, dcp_trace_reader_size(reader));
     }
-    if (dcp_table_oom)
-        dcp_die("out of memory");
-}
-
-/* --- roles --------------------------------------------------------------- */
-
-static struct known *
-known_of(struct walk *walk, uint64_t block)
-{
-    struct known *known;
-
-    HASH_FIND(hh, walk->known, &block, sizeof block, known);
-    if (known)
-        return known;
-    known = dcp_xcalloc(1, sizeof *known);
-    known->block = block;
-    HASH_ADD(hh, walk->known, block, sizeof known->block, known);
-    return known;
 }
 
 static void
 learn_roles(struct walk *walk, const struct dcp_trace_event *e)
 {
-    if (e->kind == DCP_TRACE_ROLE && e->ROLE.role < DCP_ROLE_COUNT)
-        known_of(walk, e->ROLE.block)->role = (uint8_t)e->ROLE.role;
-    if (e->kind != DCP_TRACE_BLOCK_USE)
-        return;
-    const struct dcp_model_graph *graph =
-        dcp_model_graph_find(walk->rank, e->BLOCK_USE.graph);
-    if (!graph || !graph->ir ||
-        e->BLOCK_USE.buffer >= graph->ir->buffer_count)
-        return;
-    struct known *known = known_of(walk, e->BLOCK_USE.block);
-    known->graph = e->BLOCK_USE.graph;
-    known->buffer = e->BLOCK_USE.buffer;
-    if (known->role == DCP_ROLE_UNKNOWN)
-        known->role = graph->ir->buffers[known->buffer].role;
+    dcp_blocks_learn_roles(&walk->blocks, e);
 }
 
 static void
 learn_patterns(struct walk *walk, const struct dcp_trace_event *e)
 {
-    struct known *known;
-    struct pattern *pattern, key = {0};
-
-    if (e->kind != DCP_TRACE_ALLOC)
-        return;
-    HASH_FIND(hh, walk->known, &e->ALLOC.block, sizeof e->ALLOC.block, known);
-    if (!known)
-        return;
-    known->stack = key.key.stack = e->ALLOC.stack;
-    known->bytes = key.key.bytes = e->ALLOC.bytes;
-    if (known->role == DCP_ROLE_UNKNOWN || known->stack == 0)
-        return;
-    HASH_FIND(hh, walk->patterns, &key.key, sizeof key.key, pattern);
-    if (pattern)
-        return;
-    pattern = dcp_xcalloc(1, sizeof *pattern);
-    pattern->key = key.key;
-    pattern->role = known->role;
-    HASH_ADD(hh, walk->patterns, key, sizeof pattern->key, pattern);
-}
-
-static uint8_t
-role_of(const struct walk *walk, const struct block *block)
-{
-    struct known *known;
-    struct pattern *pattern, key = {.key = {block->stack, block->bytes}};
-
-    HASH_FIND(hh, walk->known, &block->id, sizeof block->id, known);
-    if (known && known->role != DCP_ROLE_UNKNOWN)
-        return known->role;
-    if (block->stack == 0)
-        return DCP_ROLE_UNKNOWN;
-    HASH_FIND(hh, walk->patterns, &key.key, sizeof key.key, pattern);
-    return pattern ? pattern->role : DCP_ROLE_UNKNOWN;
-}
-
-/* --- live blocks --------------------------------------------------------- */
-
-/* Adds the block to, or takes it from, the level. */
-static void
-weigh(struct dcp_level *level, const struct block *block, bool add)
-{
-    uint64_t device = block->bytes - block->host;
-
-    level->role[block->role] += add ? device : 0 - device;
-    level->total += add ? device : 0 - device;
-    level->host += add ? block->host : 0 - block->host;
-}
-
-static void
-set_host(struct block *block, uint64_t host)
-{
-    block->host = host < block->bytes ? host : block->bytes;
-}
-
-static void
-drop_block(struct walk *walk, uint64_t id)
-{
-    struct block *block;
-
-    HASH_FIND(hh, walk->live, &id, sizeof id, block);
-    if (!block)
-        return;
-    weigh(&walk->level, block, false);
-    HASH_DEL(walk->live, block);
-    free(block);
-}
-
-static void
-make_block(struct walk *walk, const struct dcp_trace_event *e)
-{
-    struct block *block = dcp_xcalloc(1, sizeof *block);
-
-    drop_block(walk, e->ALLOC.block);
-    block->id = e->ALLOC.block;
-    block->bytes = e->ALLOC.bytes;
-    block->stack = e->ALLOC.stack;
-    set_host(block, e->ALLOC.host);
-    block->role = role_of(walk, block);
-    HASH_ADD(hh, walk->live, id, sizeof block->id, block);
-    weigh(&walk->level, block, true);
-}
-
-/* True when the record changed what is live. */
-static bool
-track(struct walk *walk, const struct dcp_trace_event *e)
-{
-    struct block *block;
-
-    switch (e->kind) {
-    case DCP_TRACE_ALLOC:
-        make_block(walk, e);
-        return true;
-    case DCP_TRACE_FREE:
-        drop_block(walk, e->FREE.block);
-        return true;
-    case DCP_TRACE_SPILL:
-        HASH_FIND(hh, walk->live, &e->SPILL.block, sizeof e->SPILL.block,
-                  block);
-        if (!block)
-            return false;
-        weigh(&walk->level, block, false);
-        set_host(block, e->SPILL.host);
-        weigh(&walk->level, block, true);
-        return true;
-    default:
-        return false;
-    }
+    dcp_blocks_learn_patterns(&walk->blocks, e);
 }
 
 /* --- the line ------------------------------------------------------------ */
@@ -250,7 +85,7 @@ note(struct walk *walk, uint64_t time_ns, uint64_t offset,
 {
     struct dcp_timeline *timeline = walk->timeline;
     struct dcp_timeline_slot *slot = slot_at(timeline, time_ns);
-    struct dcp_level level = sum(&walk->level, planned);
+    struct dcp_level level = sum(&walk->blocks.level, planned);
 
     if (!slot->seen || level.total > slot->level.total)
         slot->level = level;
@@ -298,7 +133,7 @@ draw(struct walk *walk, const struct dcp_trace_event *e)
 {
     struct dcp_timeline *timeline = walk->timeline;
 
-    if (track(walk, e)) {
+    if (dcp_blocks_track(&walk->blocks, e)) {
         timeline->blocks += e->kind == DCP_TRACE_ALLOC;
         note(walk, e->time_ns, e->offset, &walk->carry, 0, 0);
     } else if (e->kind == DCP_TRACE_ITERATION) {
@@ -367,6 +202,8 @@ hold(struct group **groups, uint8_t role, uint64_t stack, const char *label,
         group->holder.stack = stack;
         group->holder.label = label;
         HASH_ADD(hh, *groups, key, sizeof group->key, group);
+        if (dcp_table_oom)
+            dcp_die("out of memory");
     }
     group->holder.bytes += bytes;
     group->holder.host += host;
@@ -381,7 +218,7 @@ buffer_stacks(const struct walk *walk, const struct dcp_model_graph *graph)
 {
     uint64_t *stacks = dcp_xcalloc(graph->ir->buffer_count, sizeof *stacks);
 
-    for (struct known *k = walk->known; k; k = k->hh.next)
+    for (struct dcp_known *k = walk->blocks.known; k; k = k->hh.next)
         if (k->graph == graph->number)
             stacks[k->buffer] = k->stack;
     return stacks;
@@ -445,9 +282,9 @@ find_holders(struct walk *walk, const struct dcp_trace_event *e)
     struct dcp_timeline *timeline = walk->timeline;
     struct group *groups = NULL;
 
-    track(walk, e);
+    dcp_blocks_track(&walk->blocks, e);
     if (e->offset == walk->peak_offset) {
-        for (struct block *b = walk->live; b; b = b->hh.next)
+        for (struct dcp_live_block *b = walk->blocks.live; b; b = b->hh.next)
             if (b->bytes > b->host)
                 hold(&groups, b->role, b->stack, NULL, b->bytes - b->host, 0);
         hold_planned(walk, &groups);
@@ -455,7 +292,7 @@ find_holders(struct walk *walk, const struct dcp_trace_event *e)
         groups = NULL;
     }
     if (e->offset == walk->host_offset) {
-        for (struct block *b = walk->live; b; b = b->hh.next)
+        for (struct dcp_live_block *b = walk->blocks.live; b; b = b->hh.next)
             if (b->host)
                 hold(&groups, b->role, b->stack, NULL, 0, b->host);
         timeline->spilled = list_holders(groups, &timeline->spilled_count);
@@ -464,39 +301,12 @@ find_holders(struct walk *walk, const struct dcp_trace_event *e)
 
 /* --- public -------------------------------------------------------------- */
 
-static void
-forget_live(struct walk *walk)
-{
-    struct block *block, *next;
-
-    HASH_ITER(hh, walk->live, block, next) {
-        HASH_DEL(walk->live, block);
-        free(block);
-    }
-    memset(&walk->level, 0, sizeof walk->level);
-}
-
-static void
-forget_roles(struct walk *walk)
-{
-    struct known *known, *next_known;
-    struct pattern *pattern, *next_pattern;
-
-    HASH_ITER(hh, walk->known, known, next_known) {
-        HASH_DEL(walk->known, known);
-        free(known);
-    }
-    HASH_ITER(hh, walk->patterns, pattern, next_pattern) {
-        HASH_DEL(walk->patterns, pattern);
-        free(pattern);
-    }
-}
-
 struct dcp_timeline *
 dcp_timeline_fill(struct dcp_model_rank *rank)
 {
     struct dcp_timeline *timeline = dcp_xcalloc(1, sizeof *timeline);
-    struct walk walk = {.rank = rank, .timeline = timeline};
+    struct walk walk = {
+        .rank = rank, .timeline = timeline, .blocks = {.rank = rank}};
 
     timeline->start_ns = rank->start_ns;
     timeline->slot_ns =
@@ -505,17 +315,16 @@ dcp_timeline_fill(struct dcp_model_rank *rank)
     for (size_t g = 0; g < rank->graph_count; g++)
         dcp_curve_fill(&rank->graphs[g], &timeline->curves[g]);
     go(&walk, "roles", UINT64_MAX, learn_roles);
-    if (walk.known)
+    if (walk.blocks.known)
         go(&walk, "roles by call stack", UINT64_MAX, learn_patterns);
     go(&walk, "memory", UINT64_MAX, draw);
     carry_on(timeline);
-    forget_live(&walk);
+    dcp_blocks_restart(&walk.blocks);
     uint64_t until = walk.peak_offset > walk.host_offset ? walk.peak_offset
                                                          : walk.host_offset;
     if (until)
         go(&walk, "peak", until, find_holders);
-    forget_live(&walk);
-    forget_roles(&walk);
+    dcp_blocks_release(&walk.blocks);
     return timeline;
 }
 

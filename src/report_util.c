@@ -11,9 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+bool dcp_quiet;
+
 static void
 say(const char *format, va_list ap)
 {
+    if (dcp_quiet)
+        return;
     dcp_progress(NULL, 0, 0);
     fflush(stdout);
     fputs("dcprel-report: ", stderr);

@@ -90,6 +90,7 @@ no_such_pass(const struct dcp_model_graph *graph, const char *name)
     names[graph->pass_count] = lifted;
     names[graph->pass_count + 1] = last;
     const char *near = dcp_nearest(name, names, graph->pass_count + 2);
+    free(names);
     dcp_die("graph %llu: no pass %s%s%s%s; \"lift\" is before the first, "
             "\"last\" after the last", (unsigned long long)graph->number, name,
             near ? " (nearest: " : "", near ? near : "", near ? ")" : "");

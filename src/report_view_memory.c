@@ -151,6 +151,7 @@ show_timeline(const struct dcp_model_rank *rank, struct dcp_out *out,
     struct dcp_mark marks[MARKS];
     uint64_t *x = dcp_xcalloc(t->slot_count, sizeof *x);
     uint64_t *y = dcp_xcalloc(t->slot_count * SERIES, sizeof *y);
+    size_t n = 0;
 
     for (int i = 0; i < ROLES; i++)
         names[i] = dcp_role_text(order[i]);
@@ -159,17 +160,21 @@ show_timeline(const struct dcp_model_rank *rank, struct dcp_out *out,
     names[ROLES + 2] = "host";
     for (size_t i = 0; i < t->slot_count; i++) {
         const struct dcp_timeline_slot *slot = &t->slots[i];
-        x[i] = i * t->slot_ns;
-        put_level(y + i * SERIES, &slot->level);
-        y[i * SERIES + ROLES] = slot->used;
-        y[i * SERIES + ROLES + 1] = slot->reserved;
-        y[i * SERIES + ROLES + 2] = slot->level.host;
+        uint64_t *here = y + n * SERIES;
+        x[n] = i * t->slot_ns;
+        put_level(here, &slot->level);
+        here[ROLES] = slot->used;
+        here[ROLES + 1] = slot->reserved;
+        here[ROLES + 2] = slot->level.host;
+        /* A sample holds until the next one; only the last may repeat it. */
+        n += n == 0 || i + 1 == t->slot_count ||
+             memcmp(here, here - SERIES, SERIES * sizeof *here) != 0;
     }
     dcp_out_chart(out, &(struct dcp_chart){
         .key = "memory", .title = "Memory by role", .rank = rank->label,
         .look = DCP_CHART_AREAS, .x_kind = DCP_CELL_NS,
         .y_kind = DCP_CELL_BYTES, .areas = ROLES, .series = SERIES,
-        .names = names, .samples = t->slot_count, .x = x, .y = y,
+        .names = names, .samples = n, .x = x, .y = y,
         .start_us = base, .marks = marks,
         .mark_count = make_marks(rank, marks, MARKS)});
     free(x);

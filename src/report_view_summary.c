@@ -369,8 +369,6 @@ dcp_view_summary(const struct dcp_model *model, struct dcp_out *out,
         if (rank->config && *rank->config)
             dcp_out_lines(out, "config", "Configuration in force", "json",
                           rank->config, strlen(rank->config));
-        if (rank->end_message)
-            dcp_out_note(out, "%s", rank->end_message);
         draw_iterations(rank, out, base);
         draw_library(rank, out, base);
     }
