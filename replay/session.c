@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two ends of every watched call, and what happens at iteration borders.
+ * The order of a process's life is read here; the work is in follow.c,
+ * warm.c and build.c. */
+#include "config.h"
+
+#include "replay/session.h"
+
+#include "intercept/heap.h"
+#include "replay/experiment.h"
+#include "replay/flusher.h"
+#include "replay/plan.h"
+#include "src/clock.h"
+#include "src/log.h"
+
+#include <string.h>
+
+enum {
+    JUDGE_AFTER = 64, /* iterations */
+    RELEARN_MAX = 5,
+};
+
+struct dcp_session dcp_session;
+
+/* What before() leaves for after(), in the calling thread. */
+struct call_state {
+    struct dcp_node *node;
+    uint32_t logged; /* index in the warm-up log, UINT32_MAX: none */
+    bool active;
+    bool watched;    /* the call is part of an experiment */
+    bool locked;     /* this thread holds the session's lock over heap calls */
+    struct dcp_view view;
+};
+
+static __thread struct call_state call_state;
+static _Atomic int calls_open; /* between before() and after() */
+
+static int
+phase_get(void)
+{
+    return atomic_load_explicit(&dcp_session.phase, memory_order_relaxed);
+}
+
+static void
+phase_set(int phase)
+{
+    uint64_t field = (uint64_t)phase;
+
+    atomic_store(&dcp_session.phase, phase);
+    dcp_trace_put(dcp_session.trace, DCP_TRACE_PHASE, &field, 1, NULL, 0);
+}
+
+void
+dcp_session_off(const char *why)
+{
+    if (phase_get() == DCP_PHASE_OFF)
+        return;
+    dcp_follow_flush(&dcp_session, why);
+    dcp_plan_break();
+    phase_set(DCP_PHASE_OFF);
+    dcp_warn("%s; the program goes on without replay", why);
+}
+
+/* --- calls that are no part of an iteration -------------------------------- */
+
+static bool
+flush_for(const char *why, CUresult *result)
+{
+    struct dcp_session *s = &dcp_session;
+
+    if (!s->pending)
+        return false;
+    dcp_lock_take(&s->lock);
+    *result = dcp_follow_flush(s, why);
+    dcp_lock_give(&s->lock);
+    return *result != CUDA_SUCCESS;
+}
+
+static bool
+capture_call(const struct dcp_hook_info *info)
+{
+    switch (info->canon) {
+    case DCP_HOOK_cuStreamBeginCapture:
+    case DCP_HOOK_cuStreamBeginCapture_v2:
+    case DCP_HOOK_cuStreamBeginCaptureToGraph:
+    case DCP_HOOK_cuStreamEndCapture:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* True when the class says that the order of GPU work is not touched. */
+static bool
+harmless(const struct dcp_hook_info *info)
+{
+    switch ((enum dcp_hook_class)info->class) {
+    case DCP_CLASS_ABOUT:
+    case DCP_CLASS_MODULE:
+    case DCP_CLASS_BUILD:
+    case DCP_CLASS_INIT:
+    case DCP_CLASS_ALLOC:
+        return true;
+    case DCP_CLASS_QUERY:
+        /* Events are always recorded in place, so only a stream can have
+         * work that the driver does not know of yet. */
+        return info->canon != DCP_HOOK_cuStreamQuery;
+    case DCP_CLASS_CAPTURE:
+        return !capture_call(info);
+    default:
+        return false;
+    }
+}
+
+static void
+tree_forget(struct dcp_session *s)
+{
+    dcp_lower_drop(&s->trie.root);
+    while (s->trie.root.child)
+        dcp_trie_remove(&s->trie, s->trie.root.child->branch);
+    s->cursor = &s->trie.root;
+    s->leaf = NULL;
+    s->odd = true;
+    dcp_plan_break();
+}
+
+static void
+unload(const struct dcp_hook_info *info)
+{
+    struct dcp_session *s = &dcp_session;
+
+    switch (info->canon) {
+    case DCP_HOOK_cuModuleUnload:
+    case DCP_HOOK_cuLibraryUnload:
+        /* Recorded functions may be gone, and their handles come back as
+         * others. */
+        tree_forget(s);
+        dcp_kernel_forget();
+        if (phase_get() == DCP_PHASE_RECORD)
+            dcp_warm_restart();
+        break;
+    case DCP_HOOK_cuDevicePrimaryCtxReset_v2:
+    case DCP_HOOK_cuCtxDestroy_v2:
+        dcp_session_off("a context is being destroyed");
+        break;
+    default:
+        break;
+    }
+}
+
+static bool
+other_call(const struct dcp_hook_info *info, CUresult *result)
+{
+    struct dcp_session *s = &dcp_session;
+
+    if (harmless(info))
+        return false;
+    if (flush_for("a call outside the iteration", result))
+        return true;
+    if (info->class == DCP_CLASS_UNLOAD) {
+        dcp_lock_take(&s->lock);
+        unload(info);
+        dcp_lock_give(&s->lock);
+    }
+    return false;
+}
+
+/* --- before and after ------------------------------------------------------ */
+
+static void
+follow_begin(struct dcp_session *s)
+{
+    if (dcp_real.cuCtxGetCurrent(&s->context) != CUDA_SUCCESS ||
+        !s->context) {
+        dcp_session_off("there is no current context");
+        return;
+    }
+    if (!dcp_flusher_start()) {
+        dcp_session_off("no thread can be made");
+        return;
+    }
+    s->pass = (struct dcp_pass){.begin_ns = dcp_now_ns()};
+    s->cursor = &s->trie.root;
+    phase_set(DCP_PHASE_FOLLOW);
+}
+
+/* A program whose iterations keep being unlike the known ones has moved on to
+ * something else (or what was found was no iteration): recording begins
+ * again, each time after a longer while. */
+static bool
+judge(struct dcp_session *s)
+{
+    uint64_t window = s->iterations - s->window_begin;
+
+    if (window < (uint64_t)JUDGE_AFTER << s->relearned)
+        return true;
+    bool good = (s->followed - s->window_followed) * 4 >= window;
+    s->window_begin = s->iterations;
+    s->window_followed = s->followed;
+    if (good || s->relearned >= RELEARN_MAX)
+        return true;
+    s->relearned++;
+    dcp_info("few of the last %llu iterations were as recorded: recording again",
+             (unsigned long long)window);
+    tree_forget(s);
+    memset(&s->anchor, 0, sizeof s->anchor);
+    s->steady = false;
+    dcp_warm_restart();
+    dcp_experiment_again();
+    phase_set(DCP_PHASE_RECORD);
+    return false;
+}
+
+/* Graphs and addresses for the iteration that has just ended. */
+static void
+border_work(struct dcp_session *s)
+{
+    struct dcp_node *leaf = s->leaf;
+    uint64_t begin = dcp_now_ns();
+
+    s->leaf = NULL;
+    if (!leaf || s->pending || s->cursor != &s->trie.root || !judge(s))
+        return;
+    leaf->visits++;
+    leaf->last_pass = s->iterations;
+    if (leaf->visits + s->leaf_steady >= 2 && leaf->built != s->trie.state + 1) {
+        call_state.locked = true;
+        dcp_build_path(s, leaf);
+        call_state.locked = false;
+        s->own_ns += dcp_now_ns() - begin;
+    }
+    if (atomic_load(&calls_open) == 0)
+        dcp_build_evict(s);
+}
+
+static bool
+before_locked(struct dcp_session *s, struct call_state *state, CUresult *result)
+{
+    const struct dcp_view *view = &state->view;
+    int phase = phase_get();
+
+    if (phase == DCP_PHASE_RECORD) {
+        if (dcp_warm_due() && dcp_warm_analyse(s))
+            follow_begin(s);
+        else
+            state->logged = dcp_warm_append(view, &state->watched);
+        state->active = true;
+        return false;
+    }
+    if (phase != DCP_PHASE_FOLLOW)
+        return false;
+    if (s->border_due) {
+        dcp_follow_flush(s, NULL);
+        dcp_follow_border(s);
+        border_work(s);
+        if (phase_get() != DCP_PHASE_FOLLOW)
+            return before_locked(s, state, result);
+    }
+    if (dcp_follow_call(s, view, result, &state->node))
+        return true;
+    state->active = true;
+    if (view->fold == DCP_FOLD_WAIT && (!s->anchor.key || s->border_at_wait))
+        dcp_follow_border(s);
+    return false;
+}
+
+static bool
+before(const struct dcp_hook_info *info, void *args, CUresult *result)
+{
+    struct dcp_session *s = &dcp_session;
+    struct call_state *state = &call_state;
+
+    state->active = false;
+    if (phase_get() == DCP_PHASE_OFF ||
+        atomic_load_explicit(&s->captures, memory_order_relaxed))
+        return false;
+    if (!dcp_view_fill(&state->view, info, args))
+        return other_call(info, result);
+    state->node = NULL;
+    state->logged = UINT32_MAX;
+    dcp_lock_take(&s->lock);
+    bool swallowed = before_locked(s, state, result);
+    if (state->active)
+        atomic_fetch_add_explicit(&calls_open, 1, memory_order_relaxed);
+    dcp_lock_give(&s->lock);
+    return swallowed;
+}
+
+static void
+after_locked(struct dcp_session *s, struct call_state *state, CUresult result)
+{
+    const struct dcp_view *view = &state->view;
+
+    if (state->logged != UINT32_MAX)
+        dcp_warm_result(state->logged, view, result, state->watched);
+    if (state->node && result != CUDA_SUCCESS)
+        state->node->failed = true;
+    if (state->node && view->op == DCP_CALL_ALLOC && result == CUDA_SUCCESS)
+        state->node->call.memory.address = *view->memory.out;
+    if (view->fold != DCP_FOLD_WAIT || result != CUDA_SUCCESS)
+        return;
+    if (phase_get() == DCP_PHASE_RECORD && dcp_warm_analyse(s)) {
+        follow_begin(s);
+    } else if (s->leaf) {
+        border_work(s);
+    }
+}
+
+static void
+captured(const struct dcp_hook_info *info, CUresult result)
+{
+    struct dcp_session *s = &dcp_session;
+    bool ends = info->canon == DCP_HOOK_cuStreamEndCapture;
+
+    if (!ends && result != CUDA_SUCCESS)
+        return;
+    int open = atomic_fetch_add(&s->captures, ends ? -1 : 1) + (ends ? -1 : 1);
+    if (open < 0)
+        atomic_store(&s->captures, open = 0);
+    atomic_store(&dcp_heap_captures, open);
+    dcp_lock_take(&s->lock);
+    s->odd = true;
+    dcp_plan_break();
+    dcp_lock_give(&s->lock);
+}
+
+static bool
+makes_context(const struct dcp_hook_info *info)
+{
+    switch (info->canon) {
+    case DCP_HOOK_cuCtxCreate:
+    case DCP_HOOK_cuCtxCreate_v2:
+    case DCP_HOOK_cuCtxCreate_v3:
+#if CUDA_VERSION >= 12050
+    case DCP_HOOK_cuCtxCreate_v4:
+#endif
+    case DCP_HOOK_cuDevicePrimaryCtxRetain:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+context_made(const struct dcp_hook_info *info, void *args)
+{
+    static _Atomic int first_device = -1;
+    struct dcp_session *s = &dcp_session;
+
+    if (info->canon == DCP_HOOK_cuDevicePrimaryCtxRetain) {
+        struct dcp_args_cuDevicePrimaryCtxRetain *a = args;
+        int none = -1;
+        if (atomic_compare_exchange_strong(&first_device, &none, a->dev) ||
+            none == a->dev)
+            return;
+    }
+    dcp_lock_take(&s->lock);
+    dcp_session_off("the program uses a second context or device");
+    dcp_lock_give(&s->lock);
+}
+
+static void
+after(const struct dcp_hook_info *info, void *args, CUresult *result)
+{
+    struct dcp_session *s = &dcp_session;
+    struct call_state *state = &call_state;
+
+    if (!state->active) {
+        if (info->class == DCP_CLASS_CAPTURE && capture_call(info))
+            captured(info, *result);
+        else if (info->class == DCP_CLASS_INIT && *result == CUDA_SUCCESS &&
+                 makes_context(info))
+            context_made(info, args);
+        return;
+    }
+    state->active = false;
+    atomic_fetch_sub_explicit(&calls_open, 1, memory_order_relaxed);
+    bool plain = state->logged == UINT32_MAX && *result == CUDA_SUCCESS &&
+                 state->view.op != DCP_CALL_ALLOC &&
+                 state->view.fold != DCP_FOLD_WAIT;
+    if (plain)
+        return;
+    dcp_lock_take(&s->lock);
+    after_locked(s, state, *result);
+    dcp_lock_give(&s->lock);
+}
+
+static bool
+heap_held(void)
+{
+    return dcp_session.pending != NULL;
+}
+
+/* The heap is about to wait, trim or unmap: nothing may still be held back. */
+static void
+heap_pressure(void)
+{
+    struct dcp_session *s = &dcp_session;
+
+    if (call_state.locked) /* at a border: nothing is held back */
+        return;
+    dcp_lock_take(&s->lock);
+    dcp_follow_flush(s, NULL);
+    dcp_lock_give(&s->lock);
+}
+
+void
+dcp_session_start(void)
+{
+    static const struct dcp_sink sink = {before, after};
+
+    dcp_trie_init(&dcp_session.trie);
+    dcp_heap_on_pressure(heap_held, heap_pressure);
+    dcp_warm_restart();
+    phase_set(DCP_PHASE_RECORD);
+    dcp_hook_listen(&sink);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `dcprel.verify`: the first uses of each graph are compared with the same
+ * calls issued one by one, from the same memory. Slow, and exact: every live
+ * block is saved, the graph runs, every block is hashed, the blocks are put
+ * back, the calls run, and every block is hashed again. The eager results are
+ * what the program goes on with. */
+#include "config.h"
+
+#include "replay/session.h"
+
+#include "intercept/heap.h"
+#include "replay/staging.h"
+#include "src/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 8 << 20 };
+
+struct saved {
+    CUdeviceptr base;
+    uint64_t bytes;
+    uint8_t *copy;
+    uint64_t hash;
+};
+
+struct snapshot {
+    struct saved *blocks;
+    uint32_t count, room;
+    bool failed;
+    uint8_t *window;
+};
+
+static void
+block_note(const struct dcp_block *block, void *user)
+{
+    struct snapshot *snap = user;
+
+    if (snap->count == snap->room) {
+        uint32_t room = snap->room ? snap->room * 2 : 1024;
+        struct saved *more = realloc(snap->blocks, room * sizeof *more);
+        if (!more) {
+            snap->failed = true;
+            return;
+        }
+        snap->blocks = more;
+        snap->room = room;
+    }
+    snap->blocks[snap->count++] = (struct saved){block->base, block->bytes,
+                                                 NULL, 0};
+}
+
+static bool
+snapshot_take(struct snapshot *snap)
+{
+    snap->window = malloc(WINDOW);
+    dcp_heap_each(block_note, snap);
+    if (snap->failed || !snap->window)
+        return false;
+    for (uint32_t i = 0; i < snap->count; i++) {
+        struct saved *b = &snap->blocks[i];
+        b->copy = malloc(b->bytes);
+        if (!b->copy || dcp_real.cuMemcpyDtoH_v2(b->copy, b->base, b->bytes) !=
+                            CUDA_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+static bool
+snapshot_restore(const struct snapshot *snap)
+{
+    for (uint32_t i = 0; i < snap->count; i++)
+        if (dcp_real.cuMemcpyHtoD_v2(snap->blocks[i].base,
+                                     snap->blocks[i].copy,
+                                     snap->blocks[i].bytes) != CUDA_SUCCESS)
+            return false;
+    return dcp_real.cuCtxSynchronize() == CUDA_SUCCESS;
+}
+
+static uint64_t
+hash_bytes(uint64_t hash, const uint8_t *at, size_t bytes)
+{
+    uint64_t word;
+
+    for (; bytes >= 8; at += 8, bytes -= 8) {
+        memcpy(&word, at, 8);
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 32;
+    }
+    for (; bytes; at++, bytes--)
+        hash = (hash ^ *at) * 0x100000001B3u;
+    return hash;
+}
+
+static bool
+block_hash(const struct snapshot *snap, const struct saved *block,
+           uint64_t *hash)
+{
+    *hash = block->bytes;
+    for (uint64_t at = 0; at < block->bytes; at += WINDOW) {
+        size_t part = block->bytes - at < WINDOW ? block->bytes - at : WINDOW;
+        if (dcp_real.cuMemcpyDtoH_v2(snap->window, block->base + at, part) !=
+            CUDA_SUCCESS)
+            return false;
+        *hash = hash_bytes(*hash, snap->window, part);
+    }
+    return true;
+}
+
+static void
+snapshot_drop(struct snapshot *snap)
+{
+    for (uint32_t i = 0; i < snap->count; i++)
+        free(snap->blocks[i].copy);
+    free(snap->blocks);
+    free(snap->window);
+}
+
+static CUresult
+issue_all(struct dcp_segment *segment)
+{
+    CUresult first = CUDA_SUCCESS;
+
+    for (uint32_t i = 0; i < segment->count; i++) {
+        CUresult result = dcp_node_issue(segment->nodes[i], NULL);
+        if (result == CUDA_SUCCESS && segment->nodes[i]->stage)
+            dcp_stage_issued(segment->nodes[i]->stage,
+                             (CUstream)segment->stream);
+        if (first == CUDA_SUCCESS)
+            first = result;
+    }
+    return first;
+}
+
+static void
+differ_report(struct dcp_session *s, const struct dcp_segment *segment,
+              const struct saved *block)
+{
+    char text[160];
+    uint64_t fields[] = {s->graphs, segment->nodes[0]->depth, block == NULL};
+    struct dcp_block found;
+    size_t bytes = 0;
+
+    if (block) {
+        dcp_heap_find(block->base, &found);
+        dcp_warn("verify: calls %u to %u of the iteration gave other bytes as "
+                 "a graph than one by one, first in a block of %llu bytes; "
+                 "they stay eager",
+                 segment->nodes[0]->depth,
+                 segment->nodes[segment->count - 1]->depth,
+                 (unsigned long long)block->bytes);
+        memcpy(text, "block differs", bytes = 13);
+    }
+    dcp_trace_put(s->trace, DCP_TRACE_VERIFY, fields, 3, text, bytes);
+}
+
+bool
+dcp_verify_segment(struct dcp_session *s, struct dcp_segment *segment,
+                   CUresult *result)
+{
+    struct snapshot snap = {0};
+    const struct saved *differs = NULL;
+
+    *result = CUDA_SUCCESS;
+    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS || !snapshot_take(&snap)) {
+        dcp_warn("verify: the live memory could not be saved; not checked");
+        *result = issue_all(segment);
+        snapshot_drop(&snap);
+        return true;
+    }
+    bool good = dcp_segment_launch(segment) == CUDA_SUCCESS &&
+                dcp_real.cuCtxSynchronize() == CUDA_SUCCESS;
+    for (uint32_t i = 0; good && i < snap.count; i++)
+        good = block_hash(&snap, &snap.blocks[i], &snap.blocks[i].hash);
+    good = good && snapshot_restore(&snap);
+    if (good)
+        *result = issue_all(segment);
+    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
+        good = false;
+    for (uint32_t i = 0; good && !differs && i < snap.count; i++) {
+        uint64_t hash;
+        if (!block_hash(&snap, &snap.blocks[i], &hash) ||
+            hash != snap.blocks[i].hash)
+            differs = &snap.blocks[i];
+    }
+    differ_report(s, segment, differs);
+    s->pass.eager += segment->count;
+    s->pass.swallowed -= segment->count;
+    snapshot_drop(&snap);
+    return good && !differs;
+}
