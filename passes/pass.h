@@ -78,7 +78,7 @@ struct dcp_pass_result {
 };
 
 struct dcp_pass_options {
-    const char *only; /* names, in the order to run; NULL: the rows that are on */
+    const char *only; /* names, in the order to run; NULL: rows that are on */
     const char *skip; /* names; NULL: none */
     bool torture;     /* after each pass: print, parse, compare */
     /* (optional) called before and after each pass that runs */

@@ -30,9 +30,10 @@ struct dcp_fit_block {
 uint64_t dcp_fit_by_time(struct dcp_fit_block *blocks, uint32_t count,
                          struct dcp_arena *arena);
 
-/* place_fit.c: largest first, into the lowest gap between those live with it; then again
- * with the block that ended highest moved to the front, as long as `*work`
- * (steps allowed; what is left comes back) lasts and `enough` is not reached. */
+/* place_fit.c: largest first, into the lowest gap between those live with it;
+ * then again with the block that ended highest moved to the front, as long as
+ * `*work` (steps allowed; what is left comes back) lasts and `enough` is not
+ * reached. */
 uint64_t dcp_fit_by_size(struct dcp_fit_block *blocks, uint32_t count,
                          struct dcp_arena *arena, uint64_t enough,
                          uint64_t *work);

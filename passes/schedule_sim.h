@@ -26,7 +26,7 @@ struct dcp_schedule {
     uint64_t step_ns;            /* until the last node and the host are done */
     uint64_t host_wait_ns;       /* of it the host waits */
     uint64_t busy_ns[DCP_ENGINE_COUNT];
-    uint64_t peak_bytes; /* most live at once, as streams reach alloc and free */
+    uint64_t peak_bytes; /* most live at once, as the streams go on */
     uint64_t peak_ns;    /* when, first */
 };
 

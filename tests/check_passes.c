@@ -710,8 +710,10 @@ int
 main(void)
 {
     Suite *suite = suite_create("passes");
-    TCase *place = new_case(suite, "place"), *runner = new_case(suite, "runner");
-    TCase *cost = new_case(suite, "cost"), *sim = new_case(suite, "simulation");
+    TCase *place = new_case(suite, "place");
+    TCase *runner = new_case(suite, "runner");
+    TCase *cost = new_case(suite, "cost");
+    TCase *sim = new_case(suite, "simulation");
 
     tcase_add_test(place, places_never_clash);
     tcase_add_test(place, frees_on_other_streams_keep_their_place);

@@ -187,6 +187,30 @@ line_of(const struct text *text, size_t *length)
 }
 
 static void
+add_line(struct text *text, const struct text *from)
+{
+    uint8_t piece[4096];
+    size_t length, at = line_of(from, &length), unused;
+
+    if (length > sizeof piece)
+        return;
+    memcpy(piece, from->bytes + at, length);
+    replace(text, line_of(text, &unused), 0, piece, length);
+}
+
+static void
+change_digit(struct text *text)
+{
+    size_t at = any(text->length);
+
+    for (size_t i = at; i < text->length && i < at + 100; i++)
+        if (text->bytes[i] >= '0' && text->bytes[i] <= '9') {
+            text->bytes[i] = (uint8_t)('0' + any(10));
+            return;
+        }
+}
+
+static void
 spoil(struct text *text, const struct text *other)
 {
     static const char *const words[] = {
@@ -195,7 +219,6 @@ spoil(struct text *text, const struct text *other)
         "free %0 @0", "after=n0", "call=1", "sync", "carried", "\"", "\\x00",
         "#", "=", ",", "\n", "n1 ", "micro=65535", "grid=1,1,1", "launch",
     };
-    uint8_t piece[4096];
     size_t length, at;
 
     switch (any(7)) {
@@ -213,23 +236,14 @@ spoil(struct text *text, const struct text *other)
         replace(text, at, length, "", 0);
         break;
     case 3: /* a line comes again */
+        add_line(text, text);
+        break;
     case 4: /* a line of another text */
-        at = line_of(any(2) ? text : other, &length);
-        if (length > sizeof piece || at + length > other->length)
-            break;
-        memcpy(piece, other->bytes + at, length);
-        line_of(text, &at);
-        replace(text, line_of(text, &at), 0, piece, length);
+        add_line(text, other);
         break;
-    case 5: { /* a digit becomes another */
-        at = any(text->length);
-        for (size_t i = at; i < text->length && i < at + 100; i++)
-            if (text->bytes[i] >= '0' && text->bytes[i] <= '9') {
-                text->bytes[i] = (uint8_t)('0' + any(10));
-                break;
-            }
+    case 5: /* a digit becomes another */
+        change_digit(text);
         break;
-    }
     default: /* the end goes */
         if (any(10) == 0)
             text->length = any(text->length);

@@ -132,9 +132,11 @@ check_shape(const char *shape, bool chaos, uint32_t largest)
 int
 main(int argc, char **argv)
 {
-    uint32_t largest = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1000000;
-    int failed = check_shape("training", false, largest);
+    uint32_t largest = 1000000;
 
+    if (argc > 1)
+        largest = (uint32_t)strtoul(argv[1], NULL, 10);
+    int failed = check_shape("training", false, largest);
     failed |= check_shape("random lives", true, largest);
     if (!blocks) {
         printf("not compiled with -fsanitize-coverage=trace-pc\n");
