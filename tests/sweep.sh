@@ -9,7 +9,8 @@
 #
 #   sweep.sh [FUNCTION]...    only these functions
 #
-# The environment is that of run_programs.sh.
+# The environment is that of run_programs.sh; with DCP_FULL set, more programs
+# are run.
 set -u
 
 build=${DCP_BUILD:-$PWD}
@@ -19,10 +20,22 @@ sim=${DCPREL_SIM_DIR:-${DCP_SIM:-$build/tests/sim/.libs}}
 limit=${DCPREL_TIMEOUT:-30}
 wanted=" $* "
 
-program=("$programs/transformer" --steps 12 --layers 1 --hidden 16 --seq 16
-    --opt adam_multi --clip 1 --keep)
+# program and options, one run a line
+programs_to_sweep() {
+    echo "transformer --steps 12 --layers 1 --hidden 16 --seq 16" \
+        "--opt adam_multi --clip 1"
+    [ -n "${DCP_FULL:-}" ] || return
+    cat <<'PROGRAMS'
+transformer --steps 10 --layers 1 --hidden 16 --sync event --alloc pool --door cudart --launch kernelex
+transformer --steps 10 --layers 1 --hidden 16 --sync stream --alloc sync --door getproc
+twostreams --steps 10
+hostfunc --steps 10
+owngraph --steps 4
+unload --steps 12 --every 4
+PROGRAMS
+}
 
-if [ ! -x "${program[0]}" ] || [ ! -e "$sim/libcuda.so.1" ]; then
+if [ ! -x "$programs/transformer" ] || [ ! -e "$sim/libcuda.so.1" ]; then
     echo "SKIP: no programs in $programs, or no simulated driver in $sim"
     exit 77
 fi
@@ -147,20 +160,23 @@ sweep() {
     done < <(sort "$dir/calls.$way")
 }
 
-run "$dir/good"
-sweep plain
-if grep -v '^contexts ' "$dir/leaks" | grep -qv ' 0$'; then
-    fail "plain: leaves things behind: $(tr '\n' ' ' <"$dir/leaks")"
-fi
 have_library=1
 for file in $preload; do
     [ -e "$file" ] || have_library=0
 done
-if [ "$have_library" = 1 ]; then
+[ "$have_library" = 1 ] || echo "note: no library at $preload: plain runs only"
+
+while read -r line; do
+    read -r -a program <<<"$programs/$line --keep"
+    echo "# $line"
+    run "$dir/good"
+    sweep plain
+    if grep -v '^contexts ' "$dir/leaks" | grep -qv ' 0$'; then
+        fail "plain: leaves things behind: $(tr '\n' ' ' <"$dir/leaks")"
+    fi
+    [ "$have_library" = 1 ] || continue
     sweep watched LD_PRELOAD="$preload"
     sweep replayed LD_PRELOAD="$preload" DC_CONFIG="$dir/config.json"
-else
-    echo "note: no library at $preload: plain runs only"
-fi
+done < <(programs_to_sweep)
 echo "$runs runs, $failed failed"
 [ "$failed" = 0 ]

@@ -154,13 +154,28 @@ model_print(struct model *m, const char *file)
 
 /* ---- operations -------------------------------------------------------- */
 
+/* A copy of the weight that went through bf16 and back, as automatic mixed
+ * precision makes one in each forward pass. */
 static float *
-linear(const float *x, const struct weight *w, const struct weight *bias,
-       int count, int out, int in)
+rounded_copy(const struct weight *w)
+{
+    uint16_t *half = rt_alloc((size_t)w->count * sizeof *half);
+    float *copy = new_floats((size_t)w->count);
+    k_cast_to_bf16(items((size_t)w->count), half, w->at, w->count);
+    k_cast_from_bf16(items((size_t)w->count), copy, half, w->count);
+    rt_free(half);
+    return copy;
+}
+
+static float *
+linear(const struct model *m, const float *x, const struct weight *w,
+       const struct weight *bias, int count, int out, int in)
 {
     float *y = new_floats((size_t)count * out);
-    k_matmul(items((size_t)count * out), y, x, w->at, bias ? bias->at : NULL,
-             count, out, in, in, 1, in, 1, 0);
+    float *copy = m->rounded ? rounded_copy(w) : NULL;
+    k_matmul(items((size_t)count * out), y, x, copy ? copy : w->at,
+             bias ? bias->at : NULL, count, out, in, in, 1, in, 1, 0);
+    rt_free(copy);
     return y;
 }
 
@@ -267,23 +282,23 @@ layer_forward(struct model *m, struct weight *w, const struct batch *b,
     size_t spots = (size_t)count * m->heads;
     s->x = x;
     s->normal1 = norm(x, &s->stats1, &w[NORM1], count, c);
-    s->qkv = linear(s->normal1, &w[QKV], &w[QKV_BIAS], count, 3 * c, c);
+    s->qkv = linear(m, s->normal1, &w[QKV], &w[QKV_BIAS], count, 3 * c, c);
     s->context = new_floats((size_t)count * c);
     s->chance = new_floats(spots * b->length);
     struct rt_size over = rows(spots);
     over.shared = (unsigned)b->length * sizeof(float);
     k_attention(over, s->context, s->chance, s->qkv, b->length, m->heads,
                 size);
-    float *branch = linear(s->context, &w[OUT], &w[OUT_BIAS], count, c, c);
+    float *branch = linear(m, s->context, &w[OUT], &w[OUT_BIAS], count, c, c);
     drop(m, branch, count * c, &s->drop1);
     s->middle = new_floats((size_t)count * c);
     k_add(items((size_t)count * c), s->middle, x, branch, count * c);
     rt_free(branch);
     s->normal2 = norm(s->middle, &s->stats2, &w[NORM2], count, c);
-    s->up = linear(s->normal2, &w[UP], &w[UP_BIAS], count, 4 * c, c);
+    s->up = linear(m, s->normal2, &w[UP], &w[UP_BIAS], count, 4 * c, c);
     s->active = new_floats((size_t)count * 4 * c);
     k_gelu(items((size_t)count * 4 * c), s->active, s->up, count * 4 * c);
-    branch = linear(s->active, &w[DOWN], &w[DOWN_BIAS], count, c, 4 * c);
+    branch = linear(m, s->active, &w[DOWN], &w[DOWN_BIAS], count, c, 4 * c);
     drop(m, branch, count * c, &s->drop2);
     float *y = new_floats((size_t)count * c);
     k_add(items((size_t)count * c), y, s->middle, branch, count * c);
@@ -353,7 +368,7 @@ head_forward(struct model *m, const struct batch *b, float scale,
     t->stats = new_floats((size_t)count);
     k_rmsnorm(rows((size_t)count), t->normal, t->stats, t->x, m->last_norm.at,
               c);
-    float *logits = linear(t->normal, &m->head, NULL, count, VOCABULARY, c);
+    float *logits = linear(m, t->normal, &m->head, NULL, count, VOCABULARY, c);
     float *losses = new_floats((size_t)count);
     t->chance = new_floats((size_t)count * VOCABULARY);
     k_cross_entropy(rows((size_t)count), losses, t->chance, logits, b->targets,

@@ -26,6 +26,7 @@ enum layer_weight {
 struct model {
     int layers, hidden, heads, length; /* length: the longest sequence */
     int flat;                          /* one block for all weights */
+    int rounded;                       /* linear layers see bf16 weights */
     float dropout;
     uint64_t seed, offset;             /* of dropout */
     struct weight token, place, last_norm, head;

@@ -8,9 +8,10 @@
 
 enum { BATCH = 2, LENGTH = 16, COUNT = BATCH * LENGTH, SPARE = 64 };
 
-static int steps = 16;
+static int steps = 16, kernels;
 static const struct rt_option options[] = {
     {"steps", RT_INT, &steps, "launches of each graph"},
+    {"kernels", RT_INT, &kernels, "more launches in the captured step"},
     {NULL, RT_FLAG, NULL, NULL},
 };
 
@@ -78,9 +79,13 @@ captured(void)
     upload();
     CU(cuStreamSynchronize, rt_stream);
     CU(cuStreamBeginCapture, rt_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    rt_capturing = true;
     step_body();
+    for (int i = 0; i < kernels; i++)
+        k_axpy(items(1), loss_at, 0.001f, pupil.model.last_norm.at, 1);
     CU(cuStreamIsCapturing, rt_stream, &status);
     CU(cuStreamEndCapture, rt_stream, &graph);
+    rt_capturing = false;
     rt_own(RT_GRAPH, graph);
     rt_print("capturing %d\n", (int)status);
     CUgraphExec exec = instantiate(graph, 0);

@@ -83,6 +83,7 @@ enum rt_kind {
 void rt_own(enum rt_kind kind, const void *handle);
 void rt_disown(enum rt_kind kind, const void *handle);
 void rt_release_all(void); /* latest first; failures are not looked at */
+extern bool rt_capturing; /* rt_stream is: the capture must be ended first */
 
 CUstream rt_stream_new(unsigned flags);
 void rt_stream_free(CUstream stream);

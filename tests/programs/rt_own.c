@@ -77,9 +77,22 @@ release(struct owned thing)
     return CUDA_SUCCESS;
 }
 
+bool rt_capturing;
+
+static void
+end_capture(void)
+{
+    CUgraph graph = NULL;
+    cu.cuStreamEndCapture(rt_stream, &graph);
+    if (graph != NULL)
+        cu.cuGraphDestroy(graph);
+}
+
 void
 rt_release_all(void)
 {
+    if (rt_capturing)
+        end_capture();
     if (cu.cuCtxSynchronize != NULL && owned_count > 0)
         cu.cuCtxSynchronize();
     while (owned_count > 0) {

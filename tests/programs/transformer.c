@@ -12,7 +12,7 @@ static struct model model = {.layers = 2, .hidden = 32, .heads = 2,
                              .length = 32, .seed = 5};
 static struct optim optim = {.kind = "adam", .rate = 1e-3f};
 static int steps = 20, batch_size = 2, accum = 1, print_every = 1;
-static int eval_every, times, shared_draw;
+static int eval_every, times, shared_draw, quit_at = -1;
 static const char *text = "", *save = "";
 
 static const struct rt_option options[] = {
@@ -23,6 +23,7 @@ static const struct rt_option options[] = {
     {"seq", RT_INT, &model.length, "tokens of a sequence"},
     {"batch", RT_INT, &batch_size, "sequences of a batch"},
     {"flat", RT_FLAG, &model.flat, "all weights in one block"},
+    {"rounded", RT_FLAG, &model.rounded, "linear layers see bf16 weights"},
     {"dropout", RT_FLOAT, &model.dropout, "chance"},
     {"opt", RT_TEXT, &optim.kind, "adam, adam_multi, sgd, lamb"},
     {"rate", RT_FLOAT, &optim.rate, "learning rate"},
@@ -32,6 +33,7 @@ static const struct rt_option options[] = {
     {"print-every", RT_INT, &print_every, "no waiting in between"},
     {"eval-every", RT_INT, &eval_every, "steps between evaluations"},
     {"same-data", RT_FLAG, &shared_draw, "the same batch in each step"},
+    {"quit", RT_INT, &quit_at, "leave at this step, with work under way"},
     {"times", RT_FLAG, &times, "the device and each step's time, on stderr"},
     {"text", RT_TEXT, &text, "what to learn"},
     {"save", RT_TEXT, &save, "write weights and states here"},
@@ -133,6 +135,8 @@ train(void)
         if (shared_draw)
             data.state = 7;
         kept[kept_count++] = train_step();
+        if (step == quit_at)
+            exit(0);
         if (kept_count == print_every)
             print_losses();
         if (eval_every && step % eval_every == eval_every - 1)
