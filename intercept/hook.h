@@ -10,6 +10,8 @@
  *   WATCH  goes through the sink
  *   OWN    goes through the sink, and where the heap is on, dcp_own_<symbol>
  *          (heap_entry.c, visible.c) stands in the place of the original
+ *   DOOR   has a body of its own (hook_init.c, hook_lookup.c): cuInit and the
+ *          functions that hand out functions; the sink does not see it
  *
  * A row's canon names the modern, stream-suffix-free symbol with the same
  * arguments and meaning (cuLaunchKernel_ptsz -> cuLaunchKernel); old ABI
@@ -24,7 +26,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum dcp_hook_kind { DCP_HOOK_PASS, DCP_HOOK_WATCH, DCP_HOOK_OWN };
+enum dcp_hook_kind {
+    DCP_HOOK_PASS,
+    DCP_HOOK_WATCH,
+    DCP_HOOK_OWN,
+    DCP_HOOK_DOOR,
+};
 
 /* What a call does, seen from the order of work on the GPU. */
 enum dcp_hook_class {
@@ -100,6 +107,14 @@ void dcp_hook_unmute(void);
 
 /* Turns the heap's OWN bodies on (once, before the first allocation). */
 void dcp_hook_own(bool on);
+
+/* `fn` runs once, in the program's thread, right before the program's first
+ * cuInit reaches the driver. The other `fn` gets the result of that call and,
+ * as long as it was an error, of the next ones. Both run under the recursion
+ * guard. To be set in a constructor. A child forked after a successful cuInit
+ * only passes calls through; one forked before starts anew. */
+void dcp_hook_at_init(void (*fn)(void));
+void dcp_hook_at_init_done(void (*fn)(CUresult result));
 
 /* The stream a call names, with NULL and the two special handles made one of
  * CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a created stream. */
