@@ -105,10 +105,13 @@ void dcp_access_watch_destroy(struct dcp_access_watch *watch);
 
 /* Around each eager call of the program, in order of issue, no stream being in
  * capture: begin before, end after (with `ok` false when the driver refused
- * it). Both are quick for calls that are not examined. An examined launch is
- * waited for in end. `call` is a recorded call with its refs and, for a launch,
- * its packed parameters; the buffer numbers of the refs do not matter. After
- * begin returned true, end must follow before anything else. */
+ * it). Begin must see every launch, copy, fill and opaque call; end may be left
+ * out where begin returned false, but for allocations: fresh blocks are known
+ * from them alone (memory.address is looked up). Both are quick for calls that
+ * are not examined. An examined launch is waited for in end, which must come
+ * before any other call. `call` is a recorded call with its refs and, for a
+ * launch, its packed parameters; the buffer numbers of the refs do not
+ * matter. */
 bool dcp_access_begin(struct dcp_access_watch *watch,
                       const struct dcp_call *call);
 void dcp_access_end(struct dcp_access_watch *watch,

@@ -204,11 +204,24 @@ hash_all(struct dcp_access_watch *watch, const struct dcp_call *call,
     return true;
 }
 
+static bool
+is_work(const struct dcp_call *call)
+{
+    return call->op == DCP_CALL_LAUNCH || call->op == DCP_CALL_COPY ||
+           call->op == DCP_CALL_FILL || call->op == DCP_CALL_OPAQUE;
+}
+
 bool
 dcp_access_begin(struct dcp_access_watch *watch, const struct dcp_call *call)
 {
-    watch->subject_count = 0;
-    if (!is_wanted(watch, call) || !find_subjects(watch, call)) {
+    bool wanted = is_wanted(watch, call) && find_subjects(watch, call);
+
+    /* Work may write a block through a pointer that lies in device memory,
+     * where nobody sees it: a block counts as fresh only until the first work
+     * after its allocation, even if that does not refer to it. */
+    if (is_work(call))
+        watch->fresh_count = 0;
+    if (!wanted) {
         watch->subject_count = 0;
         return false;
     }
@@ -266,37 +279,16 @@ finish(struct dcp_access_watch *watch, const struct dcp_call *call)
     note_results(watch, call);
 }
 
-/* Work may write a block through a pointer that lies in device memory, where
- * nobody sees it: a block counts as fresh only until the first work after its
- * allocation, even if that does not refer to it. */
-static void
-follow_fresh(struct dcp_access_watch *watch, const struct dcp_call *call)
-{
-    struct dcp_access_block block;
-
-    switch ((enum dcp_call_op)call->op) {
-    case DCP_CALL_ALLOC:
-        if (watch->fresh_count < FRESH_MAX &&
-            watch->ops.find(watch->ops.user, call->memory.address, &block))
-            watch->fresh[watch->fresh_count++] = block.id;
-        break;
-    case DCP_CALL_LAUNCH:
-    case DCP_CALL_COPY:
-    case DCP_CALL_FILL:
-    case DCP_CALL_OPAQUE:
-        watch->fresh_count = 0;
-        break;
-    default:
-        break;
-    }
-}
-
 void
 dcp_access_end(struct dcp_access_watch *watch, const struct dcp_call *call,
                bool ok)
 {
+    struct dcp_access_block block;
+
     if (watch->subject_count && ok)
         finish(watch, call);
     watch->subject_count = 0;
-    follow_fresh(watch, call);
+    if (call->op == DCP_CALL_ALLOC && ok && watch->fresh_count < FRESH_MAX &&
+        watch->ops.find(watch->ops.user, call->memory.address, &block))
+        watch->fresh[watch->fresh_count++] = block.id;
 }

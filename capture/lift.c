@@ -6,6 +6,7 @@
 #include "src/arena.h"
 
 #include "capture/kernel.h"
+#include "capture/micro.h"
 
 #include <string.h>
 
@@ -242,19 +243,6 @@ static const uint8_t op_of[] = {
     [DCP_CALL_OPAQUE] = DCP_OP_OPAQUE,
 };
 
-static uint16_t
-micro_of(const struct lift *l, uint32_t index)
-{
-    const struct dcp_micro *micro = l->options->micro;
-    uint16_t step = 0;
-
-    if (!micro)
-        return 0;
-    while (step + 1u < micro->count && index >= micro->starts[step + 1])
-        step++;
-    return step;
-}
-
 static enum dcp_status
 lift_call(struct lift *l, uint32_t index)
 {
@@ -269,7 +257,6 @@ lift_call(struct lift *l, uint32_t index)
         return DCP_NOMEM;
     node->call = index - l->first;
     node->sync = call->sync;
-    node->micro = micro_of(l, index);
     switch ((enum dcp_call_op)call->op) {
     case DCP_CALL_LAUNCH:
         if (lift_launch(l, node, call))
@@ -353,13 +340,13 @@ dcp_lift(const struct dcp_log *log, uint32_t first, uint32_t last,
     for (uint32_t i = first; i < last && !status; i++)
         status = lift_call(&l, i);
     dcp_arena_release(&l.scratch);
+    if (!status)
+        status = dcp_micro_fill(l.graph);
     if (status) {
         dcp_graph_destroy(l.graph);
         return status;
     }
     l.graph->key = key_of(l.graph);
-    if (l.options->micro && l.options->micro->count)
-        l.graph->micro_count = l.options->micro->count;
     *out = l.graph;
     return DCP_OK;
 }

@@ -8,15 +8,12 @@
 
 #include "capture/access.h"
 #include "capture/call.h"
-#include "capture/period.h"
 
 struct dcp_lift_options {
     /* Call index; a block is persistent when it was allocated before this
      * call and lives on after the run. Usually the first border of the
      * period; not above the run's first call. */
     uint32_t since;
-    /* (optional) Accumulation steps of the run; else one. */
-    const struct dcp_micro *micro;
     /* (optional) What was found about reads and writes; without it every
      * reference of a launch is assumed to read and write. */
     const struct dcp_access_table *access;
@@ -24,7 +21,8 @@ struct dcp_lift_options {
 
 /* Builds the graph of calls [first, last): buffers and kernels in order of
  * first appearance, one node a call, node.call = the call's index less
- * `first`. Roles are not filled in (role.h). graph->key is a hash of the shape
+ * `first`. Accumulation steps are found (micro.h), roles are not filled in
+ * (role.h). graph->key is a hash of the shape
  * keys of the calls. `options` may be NULL. On success *out is the caller's to
  * destroy; DCP_INVALID for a bad range, DCP_NOMEM. */
 enum dcp_status dcp_lift(const struct dcp_log *log, uint32_t first,

@@ -14,13 +14,6 @@ struct dcp_period_options {
                            least; 0: 4 */
 };
 
-/* Accumulation steps within one iteration. */
-struct dcp_micro {
-    uint32_t count;   /* at least 1 */
-    uint32_t *starts; /* count indices of calls in the log, rising; NULL when
-                         count is 1 */
-};
-
 /* A launch that happens once in every iteration, whatever its shape: cuts
  * iterations while the program runs. */
 struct dcp_anchor {
@@ -47,7 +40,6 @@ struct dcp_period {
     uint32_t *shapes;    /* per iteration: equal numbers mean the same launches,
                             copies and fills in the same order on each stream */
     uint32_t shape_count;
-    struct dcp_micro *micros; /* by iteration */
     struct dcp_anchor anchor;
     uint64_t steps;      /* work done, in visits of a call or a reference */
 };
@@ -73,7 +65,8 @@ enum dcp_status dcp_period_find(const struct dcp_log *log,
 uint64_t dcp_call_key(const struct dcp_call *call, const struct dcp_log *log);
 
 /* True when `call` (of `log`, which may be another log of the same process) is
- * the period's anchor. */
+ * the period's anchor. With `log` NULL the buffer numbers of the call's
+ * references are the low 32 bits of block ids, as the recorder writes them. */
 bool dcp_anchor_is(const struct dcp_anchor *anchor,
                    const struct dcp_call *call, const struct dcp_log *log);
 

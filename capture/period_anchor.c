@@ -427,9 +427,14 @@ dcp_anchor_is(const struct dcp_anchor *anchor, const struct dcp_call *call,
 {
     if (!anchor->key || dcp_call_key(call, NULL) != anchor->key)
         return false;
-    for (uint32_t i = 0; i < call->ref_count; i++)
-        if (call->refs[i].slot == anchor->slot)
-            return log->buffers[call->refs[i].buffer].block == anchor->block &&
-                   call->refs[i].offset == anchor->offset;
+    for (uint32_t i = 0; i < call->ref_count; i++) {
+        const struct dcp_ref *ref = &call->refs[i];
+        if (ref->slot != anchor->slot)
+            continue;
+        if (ref->offset != anchor->offset)
+            return false;
+        return log ? log->buffers[ref->buffer].block == anchor->block
+                   : ref->buffer == (uint32_t)anchor->block;
+    }
     return false;
 }
