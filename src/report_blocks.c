@@ -100,17 +100,14 @@ role_of(const struct dcp_blocks *blocks, const struct dcp_live_block *block)
 static void
 weigh(struct dcp_level *level, const struct dcp_live_block *block, bool add)
 {
-    uint64_t device = block->bytes - block->host;
+    uint64_t bytes = add ? block->bytes : 0 - block->bytes;
 
-    level->role[block->role] += add ? device : 0 - device;
-    level->total += add ? device : 0 - device;
-    level->host += add ? block->host : 0 - block->host;
-}
-
-static void
-set_host(struct dcp_live_block *block, uint64_t host)
-{
-    block->host = host < block->bytes ? host : block->bytes;
+    if (block->host) {
+        level->host += bytes;
+        return;
+    }
+    level->role[block->role] += bytes;
+    level->total += bytes;
 }
 
 static void
@@ -135,7 +132,7 @@ make_block(struct dcp_blocks *blocks, const struct dcp_trace_event *e)
     block->id = e->ALLOC.block;
     block->bytes = e->ALLOC.bytes;
     block->stack = e->ALLOC.stack;
-    set_host(block, e->ALLOC.host);
+    block->host = e->ALLOC.host != 0;
     block->role = role_of(blocks, block);
     HASH_ADD(hh, blocks->live, id, sizeof block->id, block);
     check_added();
@@ -145,27 +142,13 @@ make_block(struct dcp_blocks *blocks, const struct dcp_trace_event *e)
 bool
 dcp_blocks_track(struct dcp_blocks *blocks, const struct dcp_trace_event *e)
 {
-    struct dcp_live_block *block;
-
-    switch (e->kind) {
-    case DCP_TRACE_ALLOC:
+    if (e->kind == DCP_TRACE_ALLOC)
         make_block(blocks, e);
-        return true;
-    case DCP_TRACE_FREE:
+    else if (e->kind == DCP_TRACE_FREE)
         drop_block(blocks, e->FREE.block);
-        return true;
-    case DCP_TRACE_SPILL:
-        HASH_FIND(hh, blocks->live, &e->SPILL.block, sizeof e->SPILL.block,
-                  block);
-        if (!block)
-            return false;
-        weigh(&blocks->level, block, false);
-        set_host(block, e->SPILL.host);
-        weigh(&blocks->level, block, true);
-        return true;
-    default:
+    else
         return false;
-    }
+    return true;
 }
 
 /* --- forgetting ---------------------------------------------------------- */

@@ -31,8 +31,9 @@ struct dcp_pattern {
 };
 
 struct dcp_live_block {
-    uint64_t id, bytes, host, stack; /* host: part of bytes */
+    uint64_t id, bytes, stack;
     uint8_t role;
+    bool host; /* it lies in host memory */
     UT_hash_handle hh;
 };
 
@@ -51,7 +52,7 @@ void dcp_blocks_learn_roles(struct dcp_blocks *blocks,
 void dcp_blocks_learn_patterns(struct dcp_blocks *blocks,
                                const struct dcp_trace_event *e);
 
-/* Follows ALLOC, FREE and SPILL. True when the record changed what is live. */
+/* Follows ALLOC and FREE. True when the record changed what is live. */
 bool dcp_blocks_track(struct dcp_blocks *blocks,
                       const struct dcp_trace_event *e);
 

@@ -37,8 +37,8 @@ static const struct {
     {"ir", IR, "[DIR | FILE]", "the recorded graphs and what passes changed",
      dcp_view_ir},
     {"diff", DIFF, "A B", "two traces or two files of graph text", NULL},
-    {"config", CONFIG, "FILE", "checks a configuration and explains it",
-     NULL},
+    {"config", CONFIG, "FILE",
+     "checks a configuration and explains it; see config --help", NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -355,13 +355,13 @@ main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name))
             continue;
+        if (commands[i].bit == CONFIG)
+            return dcp_report_config(argc - 1, argv + 1);
         if (argc > 2 && asks_for(argv[2], "--help", "-h")) {
             print_command_help(i);
             return 0;
         }
-        return commands[i].bit == CONFIG
-                   ? dcp_report_config(argc - 1, argv + 1)
-                   : run(i, argc - 2, argv + 2);
+        return run(i, argc - 2, argv + 2);
     }
     return unknown_command(argv[1]);
 }

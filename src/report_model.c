@@ -159,9 +159,6 @@ derive_library_time(struct dcp_model_rank *rank)
         const struct dcp_model_graph *graph = &rank->graphs[g];
         if (graph->time_ns <= until)
             rank->library_ns += graph->build_ns;
-        for (size_t p = 0; p < graph->pass_count; p++)
-            if (graph->passes[p].time_ns <= until)
-                rank->library_ns += graph->passes[p].ns;
     }
     for (size_t s = 0; s < rank->segment_count; s++)
         if (rank->segments[s].time_ns <= until)

@@ -73,8 +73,8 @@ struct dcp_model_rank {
     unsigned index;    /* in the model */
     uint64_t rank, world, pid, start_ns, wall_ns, end_ns;
     char *program;    /* arguments joined by blanks; "" where unknown */
-    char *device, *config;
-    bool config_given;
+    char *device;
+    char *config;     /* NULL: DC_CONFIG was not set */
     struct dcp_trace_DEVICE device_facts;
     enum dcp_trace_end end;
     char *end_message; /* why the trace is not whole; NULL: it is */

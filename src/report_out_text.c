@@ -113,50 +113,75 @@ last_beside(const struct dcp_table *table)
     return last;
 }
 
-static void
-text_table(struct dcp_out *out, const struct dcp_table *table)
-{
-    unsigned width = table->width, last = last_beside(table);
-    char **shown = dcp_xcalloc(table->rows * width, sizeof *shown);
-    int *widths = dcp_xcalloc(width, sizeof *widths);
-    bool *right = dcp_xcalloc(width, sizeof *right);
+/* How a table is laid out. */
+struct layout {
+    char **shown; /* by cell */
+    int *widths;  /* by column */
+    bool *right;
+    unsigned last; /* column beside the others */
+};
 
+static void
+lay_out(const struct dcp_table *table, struct layout *layout)
+{
+    unsigned width = table->width;
+
+    layout->shown = dcp_xcalloc(table->rows * width, sizeof(char *));
+    layout->widths = dcp_xcalloc(width, sizeof(int));
+    layout->right = dcp_xcalloc(width, sizeof(bool));
+    layout->last = last_beside(table);
     for (unsigned c = 0; c < width; c++) {
-        widths[c] = text_width(table->columns[c].title);
-        right[c] = is_number(table, c);
+        layout->widths[c] = text_width(table->columns[c].title);
+        layout->right[c] = is_number(table, c);
     }
     for (size_t i = 0; i < table->rows * width; i++) {
         unsigned c = (unsigned)(i % width);
         if (table->columns[c].below)
             continue;
-        shown[i] = show(table->cells[i]);
-        if (text_width(shown[i]) > widths[c])
-            widths[c] = text_width(shown[i]);
+        layout->shown[i] = show(table->cells[i]);
+        int n = text_width(layout->shown[i]);
+        if (n > layout->widths[c])
+            layout->widths[c] = n;
     }
+}
+
+static void
+print_row(FILE *file, const struct dcp_table *table,
+          const struct layout *layout, size_t row)
+{
+    size_t first = row * table->width;
+
+    for (unsigned c = 0; c < table->width; c++)
+        if (!table->columns[c].below)
+            print_cell(file, layout->shown[first + c], layout->widths[c],
+                       layout->right[c], c == layout->last);
+    fputc('\n', file);
+    for (unsigned c = 0; c < table->width; c++)
+        if (table->columns[c].below &&
+            table->cells[first + c].kind == DCP_CELL_TEXT)
+            print_below(file, table->cells[first + c].text);
+}
+
+static void
+text_table(struct dcp_out *out, const struct dcp_table *table)
+{
+    struct layout layout;
+
+    lay_out(table, &layout);
     if (!out->only)
         fprintf(out->file, "\n  %s\n", table->title);
-    for (unsigned c = 0; c < width; c++)
+    for (unsigned c = 0; c < table->width; c++)
         if (!table->columns[c].below)
-            print_cell(out->file, table->columns[c].title, widths[c],
-                       right[c], c == last);
+            print_cell(out->file, table->columns[c].title, layout.widths[c],
+                       layout.right[c], c == layout.last);
     fputc('\n', out->file);
-    for (size_t i = 0; i < table->rows * width; i++) {
-        unsigned c = (unsigned)(i % width);
-        if (!table->columns[c].below)
-            print_cell(out->file, shown[i], widths[c], right[c], c == last);
-        if (c + 1 < width)
-            continue;
-        fputc('\n', out->file);
-        for (unsigned b = 0; b < width; b++)
-            if (table->columns[b].below &&
-                table->cells[i - c + b].kind == DCP_CELL_TEXT)
-                print_below(out->file, table->cells[i - c + b].text);
-    }
-    for (size_t i = 0; i < table->rows * width; i++)
-        free(shown[i]);
-    free(shown);
-    free(widths);
-    free(right);
+    for (size_t row = 0; row < table->rows; row++)
+        print_row(out->file, table, &layout, row);
+    for (size_t i = 0; i < table->rows * table->width; i++)
+        free(layout.shown[i]);
+    free(layout.shown);
+    free(layout.widths);
+    free(layout.right);
 }
 
 /* --- charts -------------------------------------------------------------- */

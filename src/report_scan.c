@@ -47,7 +47,6 @@ scan_config(struct dcp_model_rank *rank, const struct dcp_trace_event *e)
 {
     free(rank->config);
     rank->config = payload_text(e);
-    rank->config_given = e->CONFIG.given != 0;
 }
 
 static void

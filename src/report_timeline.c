@@ -16,20 +16,25 @@ struct walk {
     struct dcp_timeline *timeline;
     struct dcp_blocks blocks;
     struct dcp_level carry; /* planned buffers that outlive an iteration */
+    uint64_t host; /* most bytes of blocks in host memory */
     uint64_t peak_offset, host_offset; /* records at which they were reached */
 };
 
 /* --- reading ------------------------------------------------------------- */
 
-/* Calls `handle` for each record up to the one at offset `until`. */
+#define KIND(name) ((uint64_t)1 << DCP_TRACE_##name)
+#define BLOCK_KINDS (KIND(ALLOC) | KIND(FREE))
+
+/* Calls `handle` for each record of `kinds` up to the one at offset `until`. */
 static void
-go(struct walk *walk, const char *what, uint64_t until,
+go(struct walk *walk, const char *what, uint64_t kinds, uint64_t until,
    void (*handle)(struct walk *, const struct dcp_trace_event *))
 {
     struct dcp_trace_reader *reader = walk->rank->reader;
     struct dcp_trace_event e;
 
     dcp_trace_reader_seek(reader, 0);
+    dcp_trace_reader_select(reader, kinds);
     for (unsigned n = 0; dcp_trace_reader_next(reader, &e); n++) {
         handle(walk, &e);
         if (e.offset >= until)
@@ -37,6 +42,7 @@ go(struct walk *walk, const char *what, uint64_t until,
         if (n % 4096 == 0)
             dcp_progress(what, e.offset, dcp_trace_reader_size(reader));
     }
+    dcp_trace_reader_select(reader, 0);
 }
 
 static void
@@ -91,10 +97,12 @@ note(struct walk *walk, uint64_t time_ns, uint64_t offset,
         slot->level = level;
     slot->last = level;
     slot->seen = true;
-    if (level.host > timeline->host_peak) {
-        timeline->host_peak = level.host;
+    if (level.host > walk->host) {
+        walk->host = level.host;
         walk->host_offset = offset;
     }
+    if (level.host > timeline->host_peak)
+        timeline->host_peak = level.host;
     if (level.total <= timeline->peak.total)
         return;
     timeline->peak = level;
@@ -186,7 +194,7 @@ struct group {
 
 static void
 hold(struct group **groups, uint8_t role, uint64_t stack, const char *label,
-     uint64_t bytes, uint64_t host)
+     uint64_t bytes)
 {
     struct group *group, key;
 
@@ -206,10 +214,9 @@ hold(struct group **groups, uint8_t role, uint64_t stack, const char *label,
             dcp_die("out of memory");
     }
     group->holder.bytes += bytes;
-    group->holder.host += host;
     group->holder.count++;
-    if (bytes + host > group->holder.largest)
-        group->holder.largest = bytes + host;
+    if (bytes > group->holder.largest)
+        group->holder.largest = bytes;
 }
 
 /* The call stack that made each buffer of a graph when it was recorded. */
@@ -240,7 +247,7 @@ hold_planned(const struct walk *walk, struct group **groups)
         if (!ir->buffers[b].persistent &&
             dcp_ends_live(&ends, b, walk->timeline->peak_node))
             hold(groups, ir->buffers[b].role, stacks[b], ir->buffers[b].label,
-                 ir->buffers[b].bytes, 0);
+                 ir->buffers[b].bytes);
     dcp_ends_release(&ends);
     free(stacks);
 }
@@ -250,8 +257,8 @@ compare_holders(const void *a, const void *b)
 {
     const struct dcp_holder *x = a, *y = b;
 
-    if (x->bytes + x->host != y->bytes + y->host)
-        return x->bytes + x->host > y->bytes + y->host ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
     if (x->role != y->role)
         return x->role < y->role ? -1 : 1;
     if (x->stack != y->stack)
@@ -285,8 +292,8 @@ find_holders(struct walk *walk, const struct dcp_trace_event *e)
     dcp_blocks_track(&walk->blocks, e);
     if (e->offset == walk->peak_offset) {
         for (struct dcp_live_block *b = walk->blocks.live; b; b = b->hh.next)
-            if (b->bytes > b->host)
-                hold(&groups, b->role, b->stack, NULL, b->bytes - b->host, 0);
+            if (!b->host)
+                hold(&groups, b->role, b->stack, NULL, b->bytes);
         hold_planned(walk, &groups);
         timeline->holders = list_holders(groups, &timeline->holder_count);
         groups = NULL;
@@ -294,7 +301,7 @@ find_holders(struct walk *walk, const struct dcp_trace_event *e)
     if (e->offset == walk->host_offset) {
         for (struct dcp_live_block *b = walk->blocks.live; b; b = b->hh.next)
             if (b->host)
-                hold(&groups, b->role, b->stack, NULL, 0, b->host);
+                hold(&groups, b->role, b->stack, NULL, b->bytes);
         timeline->spilled = list_holders(groups, &timeline->spilled_count);
     }
 }
@@ -314,16 +321,18 @@ dcp_timeline_fill(struct dcp_model_rank *rank)
     timeline->curves = dcp_xcalloc(rank->graph_count, sizeof(struct dcp_curve));
     for (size_t g = 0; g < rank->graph_count; g++)
         dcp_curve_fill(&rank->graphs[g], &timeline->curves[g]);
-    go(&walk, "roles", UINT64_MAX, learn_roles);
+    go(&walk, "roles", KIND(ROLE) | KIND(BLOCK_USE), UINT64_MAX, learn_roles);
     if (walk.blocks.known)
-        go(&walk, "roles by call stack", UINT64_MAX, learn_patterns);
-    go(&walk, "memory", UINT64_MAX, draw);
+        go(&walk, "roles by call stack", KIND(ALLOC), UINT64_MAX,
+           learn_patterns);
+    go(&walk, "memory", BLOCK_KINDS | KIND(ITERATION) | KIND(MEMORY),
+       UINT64_MAX, draw);
     carry_on(timeline);
     dcp_blocks_restart(&walk.blocks);
     uint64_t until = walk.peak_offset > walk.host_offset ? walk.peak_offset
                                                          : walk.host_offset;
     if (until)
-        go(&walk, "peak", until, find_holders);
+        go(&walk, "peak", BLOCK_KINDS | KIND(ITERATION), until, find_holders);
     dcp_blocks_release(&walk.blocks);
     return timeline;
 }

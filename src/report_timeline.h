@@ -36,7 +36,7 @@ struct dcp_timeline_slot {
  * role and call stack. */
 struct dcp_holder {
     uint8_t role;
-    uint64_t stack, bytes, count, largest, host;
+    uint64_t stack, bytes, count, largest;
     const char *label; /* of a graph's buffer, or NULL */
 };
 

@@ -259,15 +259,15 @@ show_holders(const struct dcp_model_rank *rank, struct dcp_out *out,
     uint64_t total = 0;
 
     for (size_t i = 0; i < count; i++)
-        total += holders[i].bytes + holders[i].host;
+        total += holders[i].bytes;
     for (size_t i = 0; i < shown; i++) {
         const struct dcp_holder *h = &holders[i];
         const char *frames = dcp_model_stack_text(rank, h->stack);
         stacks[i] = frames && *frames ? readable_stack(frames) : NULL;
         dcp_table_add(&table, (struct dcp_cell[]){
             dcp_cell_text(role_title(h->role)),
-            dcp_cell_bytes(h->bytes + h->host),
-            dcp_cell_share((double)(h->bytes + h->host), (double)total),
+            dcp_cell_bytes(h->bytes),
+            dcp_cell_share((double)h->bytes, (double)total),
             dcp_cell_count(h->count), dcp_cell_bytes(h->largest),
             dcp_cell_text(stacks[i] ? stacks[i]
                           : h->label ? h->label

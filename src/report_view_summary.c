@@ -105,8 +105,8 @@ show_run(const struct dcp_model_rank *rank, struct dcp_out *out)
         dcp_out_fact(out, "budget_bytes", "memory budget",
                      dcp_cell_bytes(rank->device_facts.budget_bytes));
     dcp_out_fact(out, "config", "configuration",
-                 dcp_cell_text(rank->config_given ? "from DC_CONFIG"
-                                                  : "none (watching only)"));
+                 dcp_cell_text(rank->config ? "from DC_CONFIG"
+                                            : "none (watching only)"));
     dcp_out_fact(out, "trace", "trace", dcp_cell_text(end_text(rank)));
     dcp_out_fact(out, "trace_ns", "traced for",
                  dcp_cell_ns(rank->end_ns - rank->start_ns));

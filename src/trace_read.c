@@ -30,6 +30,7 @@ struct dcp_trace_reader {
     char *text; /* payload that has no room for its NUL in the buffer */
     bool ended; /* the last record read was an END */
     enum dcp_trace_end end;
+    uint64_t selected; /* bits of our kinds, 0: all */
     unsigned kinds;
     struct kind_map map[KINDS];
     struct dcp_trace_head head;
@@ -43,6 +44,8 @@ static const struct {
 #include "src/trace.def"
 #undef EVENT
 };
+
+_Static_assert((int)DCP_TRACE_KIND_COUNT <= (int)KINDS, "a mask holds all");
 
 const char *
 dcp_trace_kind_text(enum dcp_trace_kind kind)
@@ -291,6 +294,8 @@ get_fields(const uint8_t *at, const uint8_t *end, unsigned count,
 static const char *
 copy_payload(struct dcp_trace_reader *reader, const uint8_t *from, size_t bytes)
 {
+    if (bytes == 0)
+        return "";
     char *text = realloc(reader->text, bytes + 1);
 
     if (!text)
@@ -330,44 +335,70 @@ decode(struct dcp_trace_reader *reader, const uint8_t *at,
     return true;
 }
 
+/* Whether the record is one that was asked for. */
+static bool
+selected(const struct dcp_trace_reader *reader, const uint8_t *at)
+{
+    struct dcp_trace_record record;
+
+    memcpy(&record, at, sizeof record);
+    if (reader->selected == 0 || record.kind >= reader->kinds)
+        return true;
+    unsigned kind = reader->map[record.kind].kind;
+    return kind != ABSENT && reader->selected >> kind & 1;
+}
+
+/* The length of the record at the offset, which the file has in full. False
+ * when there is none, with the reason kept. */
+static bool
+find_length(struct dcp_trace_reader *reader, uint32_t *bytes)
+{
+    uint64_t left =
+        reader->offset < reader->size ? reader->size - reader->offset : 0;
+    const uint8_t *at = left < sizeof *bytes ? NULL : load(reader, 4);
+
+    *bytes = 0;
+    if (left >= sizeof *bytes && !at)
+        return stop(reader, DCP_TRACE_FAILED, "cannot be read");
+    if (at)
+        memcpy(bytes, at, sizeof *bytes);
+    if (*bytes == 0 && reader->ended)
+        return stop(reader, DCP_TRACE_WHOLE, "");
+    if (*bytes == 0)
+        return stop(reader, DCP_TRACE_CUT, "the trace ends here, without an "
+                    "end mark (the program was killed, or still runs)");
+    if (*bytes < sizeof(struct dcp_trace_record))
+        return stop(reader, DCP_TRACE_DAMAGED, "damaged record; what comes "
+                    "before it was read");
+    if (*bytes > left)
+        return stop(reader, DCP_TRACE_PARTIAL, "the file ends within this "
+                    "record; what comes before it was read");
+    return true;
+}
+
 /* Reads one record of any kind; *known tells whether it has a meaning. */
 static bool
 step(struct dcp_trace_reader *reader, struct dcp_trace_event *event,
      bool *known)
 {
-    uint64_t left =
-        reader->offset < reader->size ? reader->size - reader->offset : 0;
-    uint32_t bytes = 0;
+    uint32_t bytes;
 
-    uint8_t *at = left < 4 ? NULL : load(reader, 4);
-    if (left >= 4 && !at)
-        return stop(reader, DCP_TRACE_FAILED, "cannot be read");
-    if (at)
-        memcpy(&bytes, at, 4);
-    if (!bytes && reader->ended)
-        return stop(reader, DCP_TRACE_WHOLE, "");
-    if (!bytes)
-        return stop(reader, DCP_TRACE_CUT, "the trace ends here, without an "
-                    "end mark (the program was killed, or still runs)");
-    if (bytes < sizeof(struct dcp_trace_record))
-        return stop(reader, DCP_TRACE_DAMAGED, "damaged record; what comes "
-                    "before it was read");
-    if (bytes > left)
-        return stop(reader, DCP_TRACE_PARTIAL, "the file ends within this "
-                    "record; what comes before it was read");
-    at = load(reader, bytes);
+    if (!find_length(reader, &bytes))
+        return false;
+    const uint8_t *at = load(reader, bytes);
     if (!at)
         return stop(reader, DCP_TRACE_FAILED, "cannot be read");
-    if (!decode(reader, at, event))
+    *known = selected(reader, at);
+    if (*known && !decode(reader, at, event))
         return stop(reader, DCP_TRACE_DAMAGED, "damaged record; what comes "
                     "before it was read");
-    *known = (unsigned)event->kind != ABSENT;
+    reader->ended = *known && event->kind == DCP_TRACE_END;
+    *known = *known && (unsigned)event->kind != ABSENT;
     if (*known) {
         event->payload = copy_payload(reader, (const uint8_t *)event->payload,
                                       event->payload_bytes);
         if (!event->payload)
             return stop(reader, DCP_TRACE_FAILED, "out of memory");
-        reader->ended = event->kind == DCP_TRACE_END;
     }
     reader->offset += ((uint64_t)bytes + 7) & ~(uint64_t)7;
     return true;
@@ -394,6 +425,12 @@ dcp_trace_reader_seek(struct dcp_trace_reader *reader, uint64_t offset)
     reader->end = DCP_TRACE_OPEN;
     reader->ended = false;
     reader->message[0] = '\0';
+}
+
+void
+dcp_trace_reader_select(struct dcp_trace_reader *reader, uint64_t kinds)
+{
+    reader->selected = kinds;
 }
 
 /* --- what is known of it ------------------------------------------------- */

@@ -56,6 +56,10 @@ bool dcp_trace_reader_next(struct dcp_trace_reader *reader,
 /* Goes to a record by its offset; 0 is the first record. */
 void dcp_trace_reader_seek(struct dcp_trace_reader *reader, uint64_t offset);
 
+/* From now on only records of these kinds (bits 1 << kind; 0: all) are given
+ * out and looked into. For reading again what was read whole before. */
+void dcp_trace_reader_select(struct dcp_trace_reader *reader, uint64_t kinds);
+
 /* Why the last dcp_trace_reader_next returned false. */
 enum dcp_trace_end dcp_trace_reader_end(const struct dcp_trace_reader *reader);
 

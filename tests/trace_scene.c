@@ -118,8 +118,9 @@ put_setup(uint32_t rank, uint32_t world, bool given)
 
     PUT(START, program, sizeof program, .pid = 4000 + rank, .rank = rank,
         .world = world, .wall_ns = 1750000000ull * 1000 * MS);
-    TEXT(CONFIG, given ? "{\n  \"dcprel\": { \"memory_budget\": \"60%\" }\n}\n"
-                       : "", .given = given);
+    if (given)
+        TEXT(CONFIG, "{\n  \"dcprel\": { \"memory_budget\": \"60%\" }\n}\n",
+             .bytes = 46);
     TEXT(DEVICE, "Invented GPU 80", .total_bytes = 80ull << 30,
          .sm_count = 132, .granularity = 2 * MIB,
          .budget_bytes = given ? 400 * MIB : 0);
@@ -157,7 +158,7 @@ put_eager(uint64_t n, uint64_t ns)
     if (n == 0) {
         PUT(ALLOC, NULL, 0, .block = MOMENT, .bytes = 128 * MIB, .stack = 3);
         PUT(ALLOC, NULL, 0, .block = SPEED, .bytes = 128 * MIB, .stack = 3,
-            .host = slow ? 128 * MIB : 64 * MIB);
+            .host = slow);
         PUT(ALLOC, NULL, 0, .block = SCRATCH, .bytes = 3 * MIB + 17);
     }
     now += ns / 4;
@@ -190,7 +191,7 @@ put_graph(void)
 
     now += 150 * MS;
     TEXT(GRAPH, graph_lifted, .graph = 1, .nodes = 11, .segments = 2,
-         .arena_bytes = 58 * MIB, .build_ns = 140 * MS);
+         .arena_bytes = 58 * MIB, .build_ns = 142 * MS);
     const char *next = strstr(graph_lifted, "\nbuf %4");
     length = 6 + (size_t)snprintf(pass + 6, sizeof pass - 6, "%.*s at=0%s",
                                   (int)(next - graph_lifted), graph_lifted,
@@ -250,7 +251,7 @@ scene_follow(uint32_t rank, uint32_t world)
             put_followed(n, slow ? 44 * MS : 33 * MS + n * 1000);
         }
     }
-    PUT(SPILL, NULL, 0, .block = MOMENT, .host = 32 * MIB);
+    PUT(ALLOC, NULL, 0, .block = 7, .bytes = 32 * MIB, .stack = 3, .host = 1);
     TEXT(LOG, "memory budget reached: 32 MiB of states go to host memory",
          .level = 1);
     put_calls();
