@@ -16,7 +16,7 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-/* --- faults --------------------------------------------------------------- */
+/* --- faults -------------------------------------------------------------- */
 
 void
 dcp_config_fault(struct dcp_config_reader *r, enum dcp_status status,
@@ -47,7 +47,7 @@ dcp_config_fault(struct dcp_config_reader *r, enum dcp_status status,
             *c = ' ';
 }
 
-/* --- members -------------------------------------------------------------- */
+/* --- members ------------------------------------------------------------- */
 
 static void
 fault_unknown(struct dcp_config_reader *r, const struct dcp_member *member)
@@ -81,8 +81,11 @@ take_value(struct dcp_config_reader *r, int key,
 {
     const struct dcp_config_row *row = &dcp_config_rows[key];
     struct dcp_config_found found = {
-        .path = member->path, .line = member->line, .key = key,
-        .unset = is_unset(row, member), .value = member->value,
+        .path = member->path,
+        .line = member->line,
+        .key = key,
+        .unset = is_unset(row, member),
+        .value = member->value,
         .value_bytes = member->value_bytes,
     };
 
@@ -126,7 +129,7 @@ take_member(void *user, const struct dcp_member *member)
     return take_value(r, key, member);
 }
 
-/* --- the text ------------------------------------------------------------- */
+/* --- the text ------------------------------------------------------------ */
 
 static bool
 is_blank(const char *text, size_t length)
@@ -162,8 +165,8 @@ read_text(struct dcp_config_reader *r, const char *text, size_t length)
                          "wrong type: the configuration must be an object");
         return;
     }
-    enum dcp_status status = dcp_scan(r->json, text, length, take_member, r,
-                                      &line);
+    enum dcp_status status =
+        dcp_config_scan(r->json, text, length, take_member, r, &line);
     if (status == DCP_RANGE)
         dcp_config_fault(r, status, line, NULL,
                          "too many keys in one object, or nested too deeply");
@@ -178,7 +181,10 @@ reader_start(const char *name, struct dcp_config *out, char *error,
              size_t error_bytes)
 {
     struct dcp_config_reader r = {
-        .name = name, .out = out, .error = error, .error_bytes = error_bytes,
+        .name = name,
+        .out = out,
+        .error = error,
+        .error_bytes = error_bytes,
     };
     const char *why = NULL;
 
@@ -206,7 +212,7 @@ dcp_config_parse(const char *text, size_t length, const char *name,
     return r.status;
 }
 
-/* --- the file ------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------ */
 
 static const char *
 kind_of_file(mode_t mode)
@@ -230,7 +236,8 @@ file_open(struct dcp_config_reader *r, size_t *bytes)
     } else if (status.st_size > MAX_BYTES) {
         dcp_config_fault(r, DCP_RANGE, 0, NULL,
                          "too large for a configuration: %lld bytes, at most "
-                         "%d are read", (long long)status.st_size, MAX_BYTES);
+                         "%d are read",
+                         (long long)status.st_size, MAX_BYTES);
     } else {
         *bytes = (size_t)status.st_size;
         return fd;

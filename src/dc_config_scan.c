@@ -98,8 +98,8 @@ key_text(struct scan *s, const char *from, size_t *length)
     if (!value)
         return NULL;
     *length = s->json->string_length(value);
-    const char *text = dcp_arena_copy(&s->arena, s->json->string_value(value),
-                                      *length);
+    const char *text =
+        dcp_arena_copy(&s->arena, s->json->string_value(value), *length);
     dcp_json_free(s->json, value);
     return text;
 }
@@ -153,9 +153,11 @@ scan_member(struct scan *s, const struct key *keys, size_t count)
     skip_value(s);
     path_push(s, key);
     struct dcp_member member = {
-        .path = s->path, .line = key->line,
+        .path = s->path,
+        .line = key->line,
         .kind = c == '-' || (c >= '0' && c <= '9') ? '0' : c,
-        .value = value.at, .value_bytes = (size_t)(s->at - value.at),
+        .value = value.at,
+        .value_bytes = (size_t)(s->at - value.at),
         .first_line = line_of_same(keys, count, key),
     };
     if (s->sink(s->user, &member) && c == '{') {
@@ -195,12 +197,16 @@ scan_object(struct scan *s)
 }
 
 enum dcp_status
-dcp_scan(const struct dcp_json *json, const char *text, size_t length,
-         dcp_member_sink *sink, void *user, unsigned *line)
+dcp_config_scan(const struct dcp_json *json, const char *text, size_t length,
+                dcp_member_sink *sink, void *user, unsigned *line)
 {
     struct scan s = {
-        .json = json, .at = text, .end = text + length, .line = 1,
-        .sink = sink, .user = user,
+        .json = json,
+        .at = text,
+        .end = text + length,
+        .line = 1,
+        .sink = sink,
+        .user = user,
     };
 
     s.keys = dcp_arena_alloc(&s.arena,

@@ -8,10 +8,13 @@
 
 #include <string.h>
 
-#define AT(field) (int32_t)offsetof(struct dcp_config, field)
+#define AT(field) (int32_t) offsetof(struct dcp_config, field)
 #define ROW(kind_, state_, path_, help_, ...)                                  \
-    {.path = path_, .help = help_, .kind = DCP_CONFIG_##kind_,                 \
-     .state = DCP_CONFIG_##state_, __VA_ARGS__},
+    {.path = path_,                                                            \
+     .help = help_,                                                            \
+     .kind = DCP_CONFIG_##kind_,                                               \
+     .state = DCP_CONFIG_##state_,                                             \
+     __VA_ARGS__},
 
 const struct dcp_config_row dcp_config_rows[DCP_CONFIG_KEYS] = {
 #define BOOL(state, path, field, def, help)                                    \
@@ -74,8 +77,10 @@ const char *
 dcp_config_state_text(enum dcp_config_state state)
 {
     static const char *const texts[] = {
-        "acts", "accepted without effect",
-        "without effect in this version", "refused",
+        "acts",
+        "accepted without effect",
+        "without effect in this version",
+        "refused",
     };
 
     return texts[state & 3];
@@ -95,7 +100,7 @@ dcp_config_word(const char *words, const char *word, size_t length)
     }
 }
 
-/* --- finding -------------------------------------------------------------- */
+/* --- finding ------------------------------------------------------------- */
 
 /* Bytes of a row's path without ".*". */
 static size_t
@@ -137,7 +142,7 @@ dcp_config_find(const char *path, bool *section)
     return found;
 }
 
-/* --- the nearest path ----------------------------------------------------- */
+/* --- the nearest path ---------------------------------------------------- */
 
 enum { NEAR_BYTES = 96 };
 
@@ -178,39 +183,68 @@ last_part(const char *path)
     return dot ? dot + 1 : path;
 }
 
+/* Bytes of the first parts of a row's path, as many as `path` has. */
+static size_t
+as_many_parts(const char *row, const char *path)
+{
+    size_t length = strcspn(row, ".");
+
+    for (; (path = strchr(path, '.')) && row[length]; path++)
+        length += 1 + strcspn(row + length + 1, ".");
+    return length;
+}
+
+struct near {
+    const char *path;
+    size_t length, bytes; /* of path; of the nearest */
+    unsigned distance;
+    const char *found;
+};
+
+static void
+near_try(struct near *n, const char *candidate, size_t bytes)
+{
+    if (bytes > NEAR_BYTES)
+        return;
+    unsigned d = distance(n->path, n->length, candidate, bytes);
+    if (d < n->distance) {
+        n->distance = d;
+        n->found = candidate;
+        n->bytes = bytes;
+    }
+}
+
 const char *
 dcp_config_nearest(const char *path)
 {
-    static __thread char near[NEAR_BYTES + 1];
-    size_t length = strlen(path);
-    unsigned best = (unsigned)strlen(last_part(path)) / 3 + 2;
-    int found = -1;
+    static __thread char text[NEAR_BYTES + 1];
+    struct near n = {.path = path, .length = strlen(path)};
 
-    if (length > NEAR_BYTES)
+    n.distance = (unsigned)strlen(last_part(path)) / 3 + 2;
+    if (n.length > NEAR_BYTES)
         return NULL;
     for (int i = 0; i < DCP_CONFIG_KEYS; i++) {
-        const struct dcp_config_row *row = &dcp_config_rows[i];
+        const char *row = dcp_config_rows[i].path;
         bool open;
-        size_t bytes = stem(row, &open);
+        size_t bytes = stem(&dcp_config_rows[i], &open);
+        size_t some = as_many_parts(row, path);
 
-        if (bytes > NEAR_BYTES)
-            continue;
-        unsigned d = distance(path, length, row->path, bytes);
+        near_try(&n, row, bytes);
+        if (some < bytes)
+            near_try(&n, row, some);
         /* the right name in the wrong place */
-        if (d > 1 && !strcmp(last_part(path), last_part(row->path)))
-            d = 1;
-        if (d < best) {
-            best = d;
-            found = i;
+        if (n.distance > 1 && !open &&
+            !strcmp(last_part(path), last_part(row))) {
+            n.distance = 1;
+            n.found = row;
+            n.bytes = bytes;
         }
     }
-    if (found < 0)
+    if (!n.found)
         return NULL;
-    bool open;
-    size_t bytes = stem(&dcp_config_rows[found], &open);
-    memcpy(near, dcp_config_rows[found].path, bytes);
-    near[bytes] = '\0';
-    return near;
+    memcpy(text, n.found, n.bytes);
+    text[n.bytes] = '\0';
+    return text;
 }
 
 void

@@ -28,8 +28,8 @@ fault_type(const struct value *v, const char *wanted)
 {
     static const char kinds[] = "{[\"tfn0";
     static const char *const words[] = {
-        "an object", "a list", "a string", "a boolean", "a boolean", "null",
-        "a number",
+        "an object", "a list", "a string", "a boolean",
+        "a boolean", "null",   "a number",
     };
     const char *at = strchr(kinds, v->member->kind);
     char text[160];
@@ -62,11 +62,10 @@ fault_refused(const struct value *v)
 static void *
 field(const struct value *v)
 {
-    return v->row->offset < 0 ? NULL
-                              : (char *)v->reader->out + v->row->offset;
+    return v->row->offset < 0 ? NULL : (char *)v->reader->out + v->row->offset;
 }
 
-/* --- numbers -------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------- */
 
 static bool
 number(const struct value *v, double *out)
@@ -165,7 +164,7 @@ take_every(const struct value *v)
     return true;
 }
 
-/* --- bytes ---------------------------------------------------------------- */
+/* --- bytes --------------------------------------------------------------- */
 
 static double
 unit_factor(const char *unit)
@@ -174,9 +173,15 @@ unit_factor(const char *unit)
         const char *name;
         double factor;
     } units[] = {
-        {"", 1}, {"B", 1},
-        {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-        {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
+        {"", 1},
+        {"B", 1},
+        {"KB", 1e3},
+        {"MB", 1e6},
+        {"GB", 1e9},
+        {"TB", 1e12},
+        {"KiB", 1024.0},
+        {"MiB", 1048576.0},
+        {"GiB", 1073741824.0},
         {"TiB", 1099511627776.0},
     };
 
@@ -223,7 +228,8 @@ take_bytes(const struct value *v)
         if (v->member->kind != '"')
             return fault_type(v, budget ? "bytes, \"40GiB\" or \"60%\""
                                         : "bytes or \"16MiB\"");
-        if (!parse_bytes(v->reader->json->string_value(v->json), &x, &percent) ||
+        if (!parse_bytes(v->reader->json->string_value(v->json), &x,
+                         &percent) ||
             (percent && !budget))
             return fault(v, DCP_INVALID,
                          budget ? "not a size: bytes, \"40GiB\" or \"60%\" is "
@@ -246,7 +252,7 @@ take_bytes(const struct value *v)
     return true;
 }
 
-/* --- words ---------------------------------------------------------------- */
+/* --- words --------------------------------------------------------------- */
 
 static bool
 fault_word(const struct value *v, const char *word)
@@ -275,8 +281,8 @@ take_word(const struct value *v)
     if (v->member->kind != '"')
         return fault_type(v, "a string");
     const char *word = json->string_value(v->json);
-    int index = dcp_config_word(v->row->words, word,
-                                json->string_length(v->json));
+    int index =
+        dcp_config_word(v->row->words, word, json->string_length(v->json));
     if (index < 0)
         return fault_word(v, word);
     if (to)
@@ -300,7 +306,7 @@ take_text(const struct value *v)
     return true;
 }
 
-/* --- lists ---------------------------------------------------------------- */
+/* --- lists --------------------------------------------------------------- */
 
 static bool
 is_name(const char *name)
@@ -318,8 +324,9 @@ add_name(const struct value *v, const char *name)
     size_t used = strlen(to), length = strlen(name);
 
     if (!is_name(name))
-        return fault(v, DCP_INVALID, "not a name: small letters, digits, _ and "
-                                     "- are wanted");
+        return fault(v, DCP_INVALID,
+                     "not a name: small letters, digits, _ and "
+                     "- are wanted");
     if (used + length + 2 > v->row->room)
         return fault(v, DCP_RANGE, "out of range: the list is too long");
     if (used)
@@ -339,8 +346,9 @@ take_list(const struct value *v)
         json_t *item = json->array_get(v->json, i);
 
         if (!json_is_string(item))
-            return fault(v, DCP_INVALID, "wrong type: a list of strings is "
-                                         "wanted");
+            return fault(v, DCP_INVALID,
+                         "wrong type: a list of strings is "
+                         "wanted");
         const char *word = json->string_value(item);
         if (v->row->words &&
             dcp_config_word(v->row->words, word, json->string_length(item)) < 0)
@@ -351,7 +359,7 @@ take_list(const struct value *v)
     return true;
 }
 
-/* --- all of them ---------------------------------------------------------- */
+/* --- all of them --------------------------------------------------------- */
 
 static bool
 take(const struct value *v)

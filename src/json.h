@@ -33,7 +33,7 @@ static inline void
 dcp_json_free(const struct dcp_json *json, json_t *value)
 {
     if (value && value->refcount != (size_t)-1)
-        json->delete(value);
+        json->delete (value);
 }
 
 #endif

@@ -23,7 +23,7 @@ static const char help[] =
     "Exit status: 0, 2 when the configuration is wrong; the error is printed\n"
     "on standard error as FILE:LINE: KEY: what is wrong.\n";
 
-/* --- one file --------------------------------------------------------------- */
+/* --- one file ------------------------------------------------------------ */
 
 struct listing {
     char *text;
@@ -96,7 +96,7 @@ check_file(const char *path)
     return 0;
 }
 
-/* --- lists ------------------------------------------------------------------ */
+/* --- lists --------------------------------------------------------------- */
 
 /* The default as it would be written in a file; "" for none. */
 static const char *

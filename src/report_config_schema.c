@@ -144,7 +144,7 @@ put_row(FILE *file, const struct dcp_config_row *row)
     fputc('}', file);
 }
 
-/* --- the tree --------------------------------------------------------------- */
+/* --- the tree ------------------------------------------------------------ */
 
 /* The part of a row's path below `prefix` (`length` bytes, its dot included);
  * NULL: it is elsewhere. */
@@ -213,7 +213,8 @@ put_object(FILE *file, const char *prefix, size_t length, unsigned depth)
 void
 dcp_config_schema(FILE *file)
 {
-    fputs("{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n"
+    fputs("{\n  \"$schema\": "
+          "\"https://json-schema.org/draft/2020-12/schema\",\n"
           "  \"title\": \"Configuration of dcprel\",\n"
           "  \"type\": \"object\",\n  ", file);
     put_object(file, "", 0, 1);

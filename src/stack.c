@@ -77,7 +77,7 @@ dcp_stack_end(void)
     own.last = 0;
 }
 
-/* --- names: the lock is held ---------------------------------------------- */
+/* --- names: the lock is held --------------------------------------------- */
 
 static const struct name *
 name_of(void *frame)
@@ -127,7 +127,7 @@ text_make(void *const *frames, unsigned count)
     return used;
 }
 
-/* --- stacks ---------------------------------------------------------------- */
+/* --- stacks -------------------------------------------------------------- */
 
 static uint64_t
 stack_add(void *const *frames, unsigned count)
@@ -168,7 +168,8 @@ dcp_stack_take(unsigned skip)
 
     if (own.every == 0 || !own.backtrace ||
         atomic_fetch_add_explicit(&own.count, 1, memory_order_relaxed) %
-                own.every != 0)
+                own.every !=
+            0)
         return 0;
     int count = own.backtrace(frames, DCP_STACK_DEPTH + 1);
     skip++; /* this function */

@@ -10,15 +10,15 @@
 #include <string.h>
 
 struct search {
-    uintptr_t at;   /* inside the call, not behind it */
+    uintptr_t at; /* inside the call, not behind it */
     bool found, own;
     uintptr_t base, symbol;
-    char *text;     /* the name, without the offset */
+    char *text; /* the name, without the offset */
     size_t room;
 };
 
 struct dynamic {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
     size_t count, strings_bytes;
 };
@@ -69,8 +69,8 @@ read_dynamic(const struct dl_phdr_info *info, struct dynamic *d)
 
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            entry = (const void *)(info->dlpi_addr +
-                                   info->dlpi_phdr[i].p_vaddr);
+            entry =
+                (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     for (; entry && entry->d_tag != DT_NULL; entry++) {
         const void *at = address(info, entry->d_un.d_ptr);
 
@@ -140,7 +140,8 @@ dcp_stack_name(const void *frame, char *text, size_t room)
         snprintf(text, room, "%p", frame);
         return false;
     }
-    snprintf(tail, sizeof tail, "+0x%zx", (size_t)((uintptr_t)frame - s.symbol));
+    snprintf(tail, sizeof tail, "+0x%zx",
+             (size_t)((uintptr_t)frame - s.symbol));
     size_t length = strlen(text), more = strlen(tail) + 1;
     if (length + more > room)
         length = room > more ? room - more : 0;
