@@ -49,15 +49,13 @@ ask_pointer(CUdeviceptr at, const char *name)
 {
     unsigned type = 0, managed = 9;
     int device = -1;
-    CUcontext context = NULL;
     CUpointer_attribute which[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
         CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *answers[] = {&type, &device, &managed};
     CU(cuPointerGetAttributes, 3, which, answers, at);
-    CU(cuPointerGetAttribute, &context, CU_POINTER_ATTRIBUTE_CONTEXT, at);
-    rt_print("%s type %u device %d managed %u context %s\n", name, type,
-             device, managed & 255, context == rt_context ? "ours" : "other");
+    rt_print("%s type %u device %d managed %u\n", name, type, device,
+             managed & 255);
 }
 
 static void
@@ -65,8 +63,11 @@ ask_range(void)
 {
     CUdeviceptr base = 0;
     size_t bytes = 0;
+    CUcontext context = NULL;
     CU(cuMemGetAddressRange, &base, &bytes, block + 12345);
-    rt_print("range %d %zu\n", (int)(block - base), bytes);
+    CU(cuPointerGetAttribute, &context, CU_POINTER_ATTRIBUTE_CONTEXT, block);
+    rt_print("range %d %zu context %s\n", (int)(block - base), bytes,
+             context == rt_context ? "ours" : "other");
 }
 
 static void
@@ -104,6 +105,7 @@ main(int argc, char **argv)
         ask_pool();
         ask_pointer(rt_ptr(pupil.model.head.at) + 8, "weight");
         ask_pointer(rt_ptr(loss), "loss");
+        ask_pointer(block + 99, "block");
         ask_range();
         poll(loss, step);
     }
