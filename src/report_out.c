@@ -28,6 +28,11 @@ dcp_out_end(struct dcp_out *out)
 {
     if (out->ops->end)
         out->ops->end(out);
+    if (out->only && !out->found)
+        dcp_die("no table %s; there are: %.*s", out->only,
+                out->offered ? (int)strlen(out->offered) - 2 : 4,
+                out->offered ? out->offered + 1 : "none");
+    free(out->offered);
 }
 
 void
@@ -63,11 +68,31 @@ dcp_out_note(struct dcp_out *out, const char *format, ...)
     free(text);
 }
 
+/* Whether the thing of that key is to be drawn. */
+static bool
+wanted(struct dcp_out *out, const char *key)
+{
+    if (!out->only)
+        return true;
+    if (!strcmp(out->only, key)) {
+        out->found = true;
+        return true;
+    }
+    const char *before = out->offered ? out->offered : " ";
+    char *word = dcp_xprintf(" %s ", key);
+    if (!strstr(before, word)) {
+        char *longer = dcp_xprintf("%s%s ", before, key);
+        free(out->offered);
+        out->offered = longer;
+    }
+    free(word);
+    return false;
+}
+
 void
 dcp_out_table(struct dcp_out *out, struct dcp_table *table)
 {
-    if (out->ops->table && table->rows &&
-        (!out->only || !strcmp(out->only, table->key)))
+    if (wanted(out, table->key) && out->ops->table && table->rows)
         out->ops->table(out, table);
     free(table->cells);
     table->cells = NULL;
@@ -77,8 +102,7 @@ dcp_out_table(struct dcp_out *out, struct dcp_table *table)
 void
 dcp_out_chart(struct dcp_out *out, const struct dcp_chart *chart)
 {
-    if (out->ops->chart && chart->samples &&
-        (!out->only || !strcmp(out->only, chart->key)))
+    if (wanted(out, chart->key) && out->ops->chart && chart->samples)
         out->ops->chart(out, chart);
 }
 

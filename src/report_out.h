@@ -97,7 +97,9 @@ struct dcp_out_ops {
 struct dcp_out {
     const struct dcp_out_ops *ops;
     FILE *file;
-    const char *only; /* key of the only table to draw, NULL: all */
+    const char *only; /* key of the only table or chart to draw, NULL: all */
+    bool found;       /* it was there */
+    char *offered;    /* keys that were there instead, for the message */
     bool bare;        /* text: no headings, for a single raw text */
     const char *rank; /* what the section at hand is about, or NULL */
     void *state;      /* the output's own */
@@ -111,6 +113,7 @@ extern const struct dcp_out_ops dcp_out_text, dcp_out_html, dcp_out_json,
 extern const struct dcp_out_ops *const dcp_outs[];
 
 /* Draw, where the output knows how. */
+/* dcp_out_end dies when the only table to draw was not there. */
 void dcp_out_begin(struct dcp_out *out, const char *title);
 void dcp_out_end(struct dcp_out *out);
 void dcp_out_section(struct dcp_out *out, const char *key, const char *title,
