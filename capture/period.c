@@ -13,6 +13,7 @@ struct finder {
     struct dcp_walk walk;
     uint32_t *ends; /* positions after which iterations end */
     uint32_t end_count;
+    bool pending; /* an update was seen, but too seldom */
     struct dcp_arena *arena;
     struct dcp_period *out;
 };
@@ -140,11 +141,17 @@ fill_cycle(struct finder *f)
 }
 
 /* Iterations must be long enough; the first ends may lie in what came before
- * training. */
+ * training. An end at the very end of the log counts if the host waits. */
 static bool
 are_ends_good(struct finder *f)
 {
     uint32_t good = 1;
+
+    if (f->ends[f->end_count - 1] + 1 == f->walk.count &&
+        !dcp_walk_waits(&f->walk, f->walk.count - 1))
+        f->end_count--;
+    if (f->end_count == 0)
+        return false;
 
     for (uint32_t i = f->end_count; i-- > 1; good++)
         if (f->ends[i] <= f->ends[i - 1] ||
@@ -173,11 +180,11 @@ find_in_window(struct finder *f, uint32_t from, bool strict, bool *found)
     if (status)
         return status;
     if (strict)
-        status = dcp_strict_find(walk, f->repeats, f->min_calls, &f->ends,
-                                 &f->end_count);
+        status = dcp_strict_find(walk, 2 * f->repeats + 1, f->min_calls,
+                                 &f->ends, &f->end_count);
     else
         status = dcp_anchor_find(walk, f->repeats, f->min_calls, &f->ends,
-                                 &f->end_count, &f->out->anchor);
+                                 &f->end_count, &f->out->anchor, &f->pending);
     if (!status && f->end_count && are_ends_good(f)) {
         *found = true;
         status = fill_borders(f);
@@ -189,6 +196,8 @@ find_in_window(struct finder *f, uint32_t from, bool strict, bool *found)
         f->out->anchor = (struct dcp_anchor){0};
     }
     f->out->steps += walk->steps;
+    if (walk->nomem)
+        status = DCP_NOMEM;
     dcp_walk_release(walk);
     return status;
 }
@@ -207,9 +216,10 @@ dcp_period_find(const struct dcp_log *log,
     *out = (struct dcp_period){0};
     /* What came before training can be long: ever shorter ends of the log are
      * looked at, so that "lasting" comes to mean what lasts in training. */
-    for (int strict = 0; strict < 2 && !found; strict++) {
+    for (int strict = 0; strict < 2 && !found && !f.pending; strict++) {
         uint32_t window = log->call_count;
-        while (window / f.repeats >= f.min_calls && !status && !found) {
+        while (window / f.repeats >= f.min_calls && !status && !found &&
+               !f.pending) {
             status = find_in_window(&f, log->call_count - window, strict,
                                     &found);
             window = (uint32_t)((uint64_t)window * 7 / 10);

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the update without knowing the period. Every launch that recurs and
- * touches a lasting block could be a mark of the update; a good mark has many
- * objects that are touched near it, each time, and nowhere else (optimizer
- * states), and soon after it little is carried over (the activations are
- * gone, the gradients used up). */
+/* From marks of the update (period_mark.c) to the ends of iterations. */
 #include "config.h"
 
 #include "capture/period_private.h"
@@ -11,19 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DENSE_MARKS = 48,  /* candidates that touch most objects in one launch */
-    SPREAD_MARKS = 48, /* further ones, evenly over the log */
-    NEAR = 8,          /* "near" is a NEAR-th of the distance of two marks */
-    BLOCK_WEIGHT = 8,
-};
-#define CARRIED_LIMIT 0.1 /* a border carries less than this share */
-
-struct mark {
-    const uint32_t *at; /* positions, rising */
-    uint32_t count, near;
-    uint32_t key;
-};
+enum { WEAK_REPEATS = 6 };
+#define WEAK_SHARE 0.25 /* of lasting objects that the update alone touches */
+#define CLOSE_SHARE 0.5 /* ... that come thick at the update without states */
 
 static int
 by_number(const void *a, const void *b)
@@ -33,236 +19,16 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* False when the key is no use as a mark. */
-static bool
-mark_fill(struct dcp_walk *walk, uint32_t key, uint32_t *scratch,
-          struct mark *mark)
-{
-    mark->key = key;
-    mark->at = walk->places.items + walk->places.start[key];
-    mark->count = walk->places.start[key + 1] - walk->places.start[key];
-    if (mark->count < 2)
-        return false;
-    for (uint32_t i = 1; i < mark->count; i++)
-        scratch[i - 1] = mark->at[i] - mark->at[i - 1];
-    qsort(scratch, mark->count - 1, sizeof *scratch, by_number);
-    mark->near = scratch[(mark->count - 1) / 2] / NEAR;
-    walk->steps += mark->count;
-    /* What recurred in an earlier phase of the program is of no use. */
-    uint32_t left = walk->count - mark->at[mark->count - 1];
-    bool recent = left / 2 <= scratch[(mark->count - 1) / 2];
-    if (mark->near < 2)
-        mark->near = 2;
-    return recent;
-}
-
-/* The first mark at or after `position`; count when there is none. */
-static uint32_t
-mark_after(const struct mark *mark, uint32_t position)
-{
-    uint32_t low = 0, high = mark->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (mark->at[middle] < position)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* True when the object is touched near (nearly) every mark and (nearly)
- * nowhere else. *first and *last: where, from the last but one mark. */
-static bool
-keeps_near(struct dcp_walk *walk, const struct mark *mark, uint32_t object,
-           int64_t *first, int64_t *last)
-{
-    uint32_t begin = walk->touches.start[object];
-    uint32_t end = walk->touches.start[object + 1];
-    uint32_t hits = 0, away = 0, previous = UINT32_MAX;
-    int64_t origin = mark->at[mark->count - 2];
-
-    *first = INT64_MAX;
-    *last = INT64_MIN;
-    for (uint32_t i = begin; i < end; i++) {
-        uint32_t t = walk->touches.items[i];
-        if (t + mark->near < mark->at[0])
-            continue;
-        uint32_t m = mark_after(mark, t > mark->near ? t - mark->near : 0);
-        if (m == mark->count || mark->at[m] > t + mark->near) {
-            away++;
-            continue;
-        }
-        /* With two marks in reach, the nearer one. */
-        while (m + 1 < mark->count && mark->at[m + 1] <= t)
-            m++;
-        if (m != previous)
-            hits++;
-        previous = m;
-        if (m == mark->count - 2) {
-            int64_t at = (int64_t)t - origin;
-            *first = at < *first ? at : *first;
-            *last = at > *last ? at : *last;
-        }
-    }
-    walk->steps += end - begin;
-    return hits + 1 >= mark->count && away * 8 <= hits && *first <= *last;
-}
-
-/* The least share that is carried past some point soon after the marks. */
-static double
-carried_after(struct dcp_walk *walk, const struct mark *mark)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i + 1 < mark->count; i++) {
-        double least = 1;
-        for (uint32_t d = 0; d <= mark->near; d++) {
-            if (mark->at[i] + d >= walk->count)
-                break;
-            double share = dcp_walk_carried(walk, mark->at[i] + d);
-            least = share < least ? share : least;
-        }
-        sum += least;
-    }
-    walk->steps += (uint64_t)mark->count * mark->near;
-    return sum / (mark->count - 1);
-}
-
-/* Objects that are touched close to every mark, elsewhere or not: where there
- * are no states, the update is where parameters come thickest. */
-static uint32_t
-count_close(struct dcp_walk *walk, const struct mark *mark, uint32_t *seen)
-{
-    uint32_t count = 0;
-
-    memset(seen, 0, walk->object_count * sizeof *seen);
-    for (uint32_t m = 0; m < mark->count; m++) {
-        uint32_t reach = mark->near / 4 + 1, at = mark->at[m];
-        uint32_t begin = at > reach ? at - reach : 0;
-        uint32_t end = at + reach < walk->count ? at + reach : walk->count;
-        for (uint32_t r = walk->refs.start[begin]; r < walk->refs.start[end];
-             r++)
-            if (seen[walk->refs.items[r]] == m)
-                seen[walk->refs.items[r]]++;
-        walk->steps += walk->refs.start[end] - walk->refs.start[begin];
-    }
-    for (uint32_t o = 0; o < walk->object_count; o++)
-        count += seen[o] == mark->count;
-    return count;
-}
-
-static double
-mark_score(struct dcp_walk *walk, const struct mark *mark, bool close,
-           uint32_t *scratch)
-{
-    uint32_t count = 0;
-    int64_t first, last;
-    double carried = carried_after(walk, mark);
-
-    if (carried > CARRIED_LIMIT)
-        return 0;
-    if (close)
-        return count_close(walk, mark, scratch) * (1 - carried);
-    /* A whole block that is touched nowhere else says more than a place in a
-     * pool that holds activations as well. */
-    memset(scratch, 0, walk->log->buffer_count * sizeof *scratch);
-    for (uint32_t o = 0; o < walk->object_count; o++) {
-        bool near = keeps_near(walk, mark, o, &first, &last);
-        uint32_t *block = &scratch[walk->object_buffer[o]];
-        count += near;
-        if (near && *block == 0)
-            count += BLOCK_WEIGHT;
-        else if (!near && *block == 1)
-            count -= BLOCK_WEIGHT;
-        *block = near && *block != 2 ? 1 : 2;
-    }
-    return count * (1 - carried);
-}
-
-struct candidate {
-    uint32_t key, weight, position;
-};
-
-static int
-by_weight(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->position > y->position ? -1 : x->position < y->position;
-}
-
-static int
-by_position(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-
-    return x->position < y->position ? -1 : x->position > y->position;
-}
-
-/* Keys that may mark updates: recurring launches that touch a lasting block,
- * the weightiest first, then the others in order. */
-static uint32_t
-list_candidates(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
-                struct candidate *list)
-{
-    uint32_t count = 0;
-
-    for (uint32_t k = 0; k < walk->key_count; k++) {
-        uint32_t begin = walk->places.start[k];
-        uint32_t end = walk->places.start[k + 1];
-        uint32_t last = walk->places.items[end - 1];
-        uint32_t weight = walk->refs.start[last + 1] - walk->refs.start[last];
-        if (weight == 0 || end - begin < repeats + 1 ||
-            walk->log->calls[walk->call[last]].op != DCP_CALL_LAUNCH ||
-            walk->places.items[end - 1] - walk->places.items[begin] <
-                (end - begin - 1) * min_calls)
-            continue;
-        list[count++] = (struct candidate){k, weight, last};
-    }
-    walk->steps += walk->key_count;
-    qsort(list, count, sizeof *list, by_weight);
-    if (count > DENSE_MARKS)
-        qsort(list + DENSE_MARKS, count - DENSE_MARKS, sizeof *list,
-              by_position);
-    return count;
-}
-
-static bool
-find_mark(struct dcp_walk *walk, struct candidate *list, uint32_t count,
-          bool close, uint32_t *scratch, struct mark *best)
-{
-    uint32_t stride = 1;
-    double best_score = 0;
-
-    if (count > DENSE_MARKS + SPREAD_MARKS)
-        stride = (count - DENSE_MARKS) / SPREAD_MARKS;
-    for (uint32_t i = 0; i < count; i += i < DENSE_MARKS ? 1 : stride) {
-        struct mark mark;
-        if (!mark_fill(walk, list[i].key, scratch, &mark))
-            continue;
-        double score = mark_score(walk, &mark, close, scratch);
-        if (score > best_score) {
-            best_score = score;
-            *best = mark;
-        }
-    }
-    return best_score > 0;
-}
-
 /* How far after the mark the objects that keep near it are touched, leaving
  * out stragglers: objects of the next forward pass may keep near as well. */
 static uint32_t
-update_tail(struct dcp_walk *walk, const struct mark *mark, uint32_t *scratch)
+update_tail(struct dcp_walk *walk, const struct dcp_mark *mark, uint32_t *scratch)
 {
     uint32_t count = 0, tail = 0;
     int64_t first, last;
 
     for (uint32_t o = 0; o < walk->object_count; o++)
-        if (keeps_near(walk, mark, o, &first, &last) && last > 0)
+        if (dcp_mark_keeps(walk, mark, o, &first, &last) && last > 0)
             scratch[count++] = (uint32_t)last;
     qsort(scratch, count, sizeof *scratch, by_number);
     uint32_t gap = mark->near / 8 > 3 ? mark->near / 8 : 3;
@@ -274,7 +40,7 @@ update_tail(struct dcp_walk *walk, const struct mark *mark, uint32_t *scratch)
 /* True when the launches of `key` follow those of the mark one by one, soon,
  * and with no more carried over. */
 static bool
-follows(const struct dcp_walk *walk, const struct mark *mark, uint32_t key)
+follows(const struct dcp_walk *walk, const struct dcp_mark *mark, uint32_t key)
 {
     const uint32_t *at = walk->places.items + walk->places.start[key];
 
@@ -290,7 +56,7 @@ follows(const struct dcp_walk *walk, const struct mark *mark, uint32_t key)
 
 /* Moves the mark towards the last launch of the update. */
 static void
-advance(struct dcp_walk *walk, uint32_t *scratch, struct mark *mark)
+advance(struct dcp_walk *walk, uint32_t *scratch, struct dcp_mark *mark)
 {
     for (int round = 0; round < 64; round++) {
         uint32_t at = mark->at[mark->count - 1];
@@ -305,16 +71,78 @@ advance(struct dcp_walk *walk, uint32_t *scratch, struct mark *mark)
         if (!tail)
             return;
         uint32_t key = walk->key[at + tail];
-        mark->key = key;
         mark->at = walk->places.items + walk->places.start[key];
     }
+}
+
+/* How far before the last mark but one less is carried over than anywhere
+ * soon after it; 0: nowhere. The mark is then a launch of the forward pass,
+ * which keeps near to the update before it. */
+static uint32_t
+lower_before(const struct dcp_walk *walk, const struct dcp_mark *mark)
+{
+    uint32_t at = mark->at[mark->count - 2], back = 0;
+    double least = 2;
+
+    for (uint32_t d = 0; d <= mark->near && at + d < walk->count; d++)
+        if (dcp_walk_carried(walk, at + d) < least)
+            least = dcp_walk_carried(walk, at + d);
+    for (uint32_t d = 1; d <= mark->near && d <= at; d++) {
+        if (dcp_walk_carried(walk, at - d) >= least)
+            continue;
+        least = dcp_walk_carried(walk, at - d);
+        back = d;
+    }
+    return back;
+}
+
+/* True when the launches of `key` come one by one soon before the marks, the
+ * first of which may have none. */
+static bool
+precedes(const struct dcp_walk *walk, const struct dcp_mark *mark, uint32_t key)
+{
+    const uint32_t *at = walk->places.items + walk->places.start[key];
+    uint32_t count = walk->places.start[key + 1] - walk->places.start[key];
+
+    if ((count != mark->count && count + 1 != mark->count) ||
+        walk->log->calls[walk->call[at[0]]].op != DCP_CALL_LAUNCH)
+        return false;
+    for (uint32_t i = 1; i <= count; i++) {
+        uint32_t before = at[count - i], after = mark->at[mark->count - i];
+        if (before >= after || after - before > mark->near)
+            return false;
+    }
+    return true;
+}
+
+/* Moves a mark that lies in the forward pass back into the update. False when
+ * there is no way. */
+static bool
+retreat(struct dcp_walk *walk, struct dcp_mark *mark)
+{
+    uint32_t back = lower_before(walk, mark);
+
+    if (back == 0)
+        return true;
+    for (uint32_t d = back; d <= mark->near; d++) {
+        uint32_t at = mark->at[mark->count - 2];
+        if (d > at || walk->refs.start[at - d] == walk->refs.start[at - d + 1])
+            continue;
+        uint32_t key = walk->key[at - d];
+        if (!precedes(walk, mark, key))
+            continue;
+        mark->at = walk->places.items + walk->places.start[key];
+        mark->count = walk->places.start[key + 1] - walk->places.start[key];
+        return mark->count >= 2;
+    }
+    return false;
 }
 
 /* The distance from mark `i` to the best place to cut: where least is carried
  * over; among such places the first before a host wait, else the first past
  * the update, else the last (its end may be taken too far out). */
 static uint32_t
-cut_after(struct dcp_walk *walk, const struct mark *mark, uint32_t i,
+cut_after(struct dcp_walk *walk, const struct dcp_mark *mark, uint32_t i,
           uint32_t tail)
 {
     uint32_t at = mark->at[i], reach = tail + mark->near, best = 0;
@@ -340,7 +168,7 @@ cut_after(struct dcp_walk *walk, const struct mark *mark, uint32_t i,
 /* One distance for all marks where the work there has the same shape; a last
  * mark that is too close to the end of the log goes. */
 static void
-settle_ends(const struct dcp_walk *walk, struct mark *mark, uint32_t *delay,
+settle_ends(const struct dcp_walk *walk, struct dcp_mark *mark, uint32_t *delay,
             uint32_t *scratch)
 {
     uint32_t mode = 0, votes = 0;
@@ -369,7 +197,7 @@ settle_ends(const struct dcp_walk *walk, struct mark *mark, uint32_t *delay,
 }
 
 static void
-anchor_fill(const struct dcp_walk *walk, const struct mark *mark,
+anchor_fill(const struct dcp_walk *walk, const struct dcp_mark *mark,
             uint32_t delay, struct dcp_anchor *anchor)
 {
     uint32_t at = mark->at[mark->count - 1];
@@ -387,37 +215,114 @@ anchor_fill(const struct dcp_walk *walk, const struct mark *mark,
     }
 }
 
+/* The share of lasting objects that are touched in the last stretch before the
+ * ends and nowhere else. Around the border of two accumulation steps the same
+ * weights are touched on both sides; states are touched before it only. */
+static double
+share_before(struct dcp_walk *walk, const struct dcp_mark *mark,
+             const uint32_t *ends)
+{
+    struct dcp_mark end = {
+        .at = ends, .count = mark->count, .before = 2 * mark->near};
+    int64_t first, last;
+    uint32_t count = 0;
+
+    if (end.count < 2)
+        return 0;
+    for (uint32_t o = 0; o < walk->object_count; o++)
+        count += dcp_mark_keeps(walk, &end, o, &first, &last);
+    return (double)count / walk->object_count;
+}
+
+/* One way to find the ends of iterations: by states, or (`close`) by where
+ * parameters come thickest. mark->count is 0 when there is none. */
+static enum dcp_status
+try_marks(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
+          bool close, uint32_t *scratch, uint32_t *ends,
+          struct dcp_mark *mark, struct dcp_anchor *anchor)
+{
+    enum dcp_status status =
+        dcp_mark_find(walk, repeats, min_calls, close, scratch, mark);
+
+    if (status || mark->count == 0)
+        return status;
+    if (!retreat(walk, mark)) {
+        mark->count = 0;
+        return DCP_OK;
+    }
+    advance(walk, scratch, mark);
+    uint32_t tail = update_tail(walk, mark, scratch);
+    for (uint32_t i = 0; i < mark->count; i++)
+        ends[i] = cut_after(walk, mark, i, tail);
+    settle_ends(walk, mark, ends, scratch);
+    anchor_fill(walk, mark, scratch[0], anchor);
+    for (uint32_t i = 0; i < mark->count; i++)
+        ends[i] += mark->at[i];
+    if (!close)
+        mark->share = share_before(walk, mark, ends);
+    else if (mark->share < CLOSE_SHARE)
+        mark->share = 0;
+    return DCP_OK;
+}
+
+/* True when what follows the last end is made of work that came before: not a
+ * first update after many accumulation steps. */
+static bool
+is_tail_known(const struct dcp_walk *walk, uint32_t last)
+{
+    uint32_t known = 0, count = 0;
+
+    for (uint32_t i = last + 1; i < walk->count; i++) {
+        known += walk->places.items[walk->places.start[walk->key[i]]] <= last;
+        count++;
+    }
+    return known * 4 >= count * 3;
+}
+
+/* Weak marks have to be seen more often: in a first iteration that is not
+ * over, accumulation steps look like iterations without states. */
+static bool
+is_enough(const struct dcp_walk *walk, const struct dcp_mark *mark,
+          const uint32_t *ends, uint32_t repeats, bool strong)
+{
+    if (strong)
+        return mark->count > repeats;
+    return mark->count > WEAK_REPEATS * repeats &&
+           is_tail_known(walk, ends[mark->count - 1]);
+}
+
 enum dcp_status
 dcp_anchor_find(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
-                uint32_t **ends, uint32_t *count, struct dcp_anchor *anchor)
+                uint32_t **ends, uint32_t *count, struct dcp_anchor *anchor,
+                bool *pending)
 {
-    struct candidate *list = dcp_arena_alloc(
-        &walk->arena, (walk->key_count + 1) * sizeof *list);
-    uint32_t room = walk->count + walk->object_count +
-                    walk->log->buffer_count + 1;
+    size_t room = (size_t)walk->count + walk->object_count +
+                  walk->log->buffer_count + 1;
     uint32_t *scratch = dcp_arena_alloc(&walk->arena, room * sizeof *scratch);
-    struct mark mark;
+    struct dcp_mark mark = {0};
+    bool strong = false;
 
     *count = 0;
-    if (!list || !scratch)
+    *pending = false;
+    if (!scratch)
         return DCP_NOMEM;
-    uint32_t found = list_candidates(walk, repeats, min_calls, list);
-    if (!find_mark(walk, list, found, false, scratch, &mark) &&
-        !find_mark(walk, list, found, true, scratch, &mark))
-        return DCP_OK;
-    advance(walk, scratch, &mark);
-    uint32_t *end = dcp_arena_alloc(&walk->arena, mark.count * sizeof *end);
-    if (!end)
-        return DCP_NOMEM;
-    uint32_t tail = update_tail(walk, &mark, scratch);
-    for (uint32_t i = 0; i < mark.count; i++)
-        end[i] = cut_after(walk, &mark, i, tail);
-    settle_ends(walk, &mark, end, scratch);
-    anchor_fill(walk, &mark, scratch[0], anchor);
-    for (uint32_t i = 0; i < mark.count; i++)
-        end[i] += mark.at[i];
-    *ends = end;
-    *count = mark.count;
+    for (int close = 0; close < 2 && !strong; close++) {
+        uint32_t *end = dcp_arena_alloc(&walk->arena,
+                                        (walk->count + 1) * sizeof *end);
+        struct dcp_mark other;
+        struct dcp_anchor found = {0};
+        if (!end || try_marks(walk, repeats, min_calls, close, scratch, end,
+                              &other, &found))
+            return DCP_NOMEM;
+        strong = other.count && other.share >= WEAK_SHARE;
+        if (other.count == 0 || (mark.count && !strong))
+            continue;
+        mark = other;
+        *anchor = found;
+        *ends = end;
+    }
+    *pending = mark.count && !is_enough(walk, &mark, *ends, repeats, strong);
+    *count = *pending ? 0 : mark.count;
     return DCP_OK;
 }
 

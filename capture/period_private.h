@@ -37,9 +37,8 @@ struct dcp_walk {
     uint64_t *carried_bytes;
     uint32_t carried_max;
     uint64_t carried_bytes_max;
-    uint32_t *stamps;   /* by buffer; of dcp_walk_returns */
-    uint32_t stamp;
     uint64_t steps;
+    bool nomem;         /* dcp_walk_returns could not tell */
 };
 
 /* --- period_walk.c --- */
@@ -65,12 +64,36 @@ bool dcp_walk_builds(const struct dcp_walk *walk, uint32_t begin,
 bool dcp_walk_returns(struct dcp_walk *walk, uint32_t begin, uint32_t middle,
                       uint32_t end);
 
+/* --- period_mark.c --- */
+/* A launch that recurs. */
+struct dcp_mark {
+    const uint32_t *at; /* positions, rising */
+    uint32_t count;     /* 0: there is none */
+    uint32_t near;      /* what counts as near, in positions */
+    uint32_t before, after; /* the same to each side */
+    double share;       /* of the lasting objects that speak for it */
+};
+
+/* The mark that speaks loudest for an update, seen at least `repeats` times.
+ * `close`: by objects that come thick near it, elsewhere or not. `scratch`: room
+ * for as many numbers as there are positions, objects and buffers together. */
+enum dcp_status dcp_mark_find(struct dcp_walk *walk, uint32_t repeats,
+                              uint32_t min_calls, bool close,
+                              uint32_t *scratch, struct dcp_mark *best);
+
+/* True when the object is touched near (nearly) every mark and (nearly)
+ * nowhere else. *first and *last: where, from the last mark but one. */
+bool dcp_mark_keeps(struct dcp_walk *walk, const struct dcp_mark *mark,
+                    uint32_t object, int64_t *first, int64_t *last);
+
 /* --- period_anchor.c --- */
 /* Positions after which iterations end, found by the update. *count is 0 when
- * there is no update. `ends` is in the walk's arena. */
+ * there is no update, or when it was not seen often enough: then *pending is
+ * set. `ends` is in the walk's arena. */
 enum dcp_status dcp_anchor_find(struct dcp_walk *walk, uint32_t repeats,
                                 uint32_t min_calls, uint32_t **ends,
-                                uint32_t *count, struct dcp_anchor *anchor);
+                                uint32_t *count, struct dcp_anchor *anchor,
+                                bool *pending);
 
 /* --- period_strict.c --- */
 /* The same by strict repetition of shapes at the end of the walk. */

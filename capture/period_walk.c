@@ -130,10 +130,9 @@ find_lasting(struct dcp_walk *walk)
     uint32_t window = log->call_count - walk->from;
 
     walk->lasting = take(walk, log->buffer_count, 1);
-    walk->stamps = take(walk, log->buffer_count, sizeof *walk->stamps);
     walk->first = take(walk, log->buffer_count, sizeof *walk->first);
     walk->last = take(walk, log->buffer_count, sizeof *walk->last);
-    if (!walk->lasting || !walk->stamps || !walk->first || !walk->last)
+    if (!walk->lasting || !walk->first || !walk->last)
         return DCP_NOMEM;
     find_spans(walk, walk->first, walk->last);
     for (uint32_t i = 0; i < log->buffer_count; i++) {
@@ -327,7 +326,7 @@ dcp_walk_builds(const struct dcp_walk *walk, uint32_t begin, uint32_t end)
         allocs++;
         stay += log->buffers[b].free_call == UINT32_MAX;
     }
-    return stay * 4 > allocs;
+    return stay * 16 > allocs;
 }
 
 bool
@@ -335,23 +334,31 @@ dcp_walk_returns(struct dcp_walk *walk, uint32_t begin, uint32_t middle,
                  uint32_t end)
 {
     const struct dcp_log *log = walk->log;
-    uint32_t seen = 0, before = 0, stamp = ++walk->stamp;
+    struct pairs pairs = {0};
+    uint32_t seen = 0, back = 0, total = 0, known = 0;
 
+    for (uint32_t i = begin; i < end; i++)
+        total += log->calls[walk->call[i]].ref_count;
+    if (!pairs_create(&pairs, walk, total)) {
+        walk->nomem = true;
+        return false;
+    }
     for (uint32_t i = begin; i < end; i++) {
         const struct dcp_call *call = &log->calls[walk->call[i]];
+        if (i == middle)
+            known = pairs.count;
         for (uint32_t r = 0; r < call->ref_count; r++) {
-            uint32_t b = call->refs[r].buffer;
-            uint32_t born = log->buffers[b].alloc_call;
-            if (i < middle)
-                walk->stamps[b] = stamp;
-            else if (born == UINT32_MAX || born < walk->call[begin]) {
-                seen++;
-                before += walk->stamps[b] == stamp;
-            }
+            const struct dcp_ref *ref = &call->refs[r];
+            uint32_t born = log->buffers[ref->buffer].alloc_call;
+            if (born != UINT32_MAX && born >= walk->call[begin])
+                continue;
+            uint32_t n = pairs_number(&pairs, ref->buffer, ref->offset);
+            seen += i >= middle;
+            back += i >= middle && n < known;
         }
     }
-    walk->steps += end - begin;
-    return seen && before * 4 >= seen * 3;
+    walk->steps += total;
+    return seen && back * 4 >= seen * 3;
 }
 
 enum dcp_status
