@@ -23,6 +23,24 @@ dcp_place_of(uint64_t pointer)
     return type == CU_MEMORYTYPE_HOST ? DCP_PLACE_PINNED : DCP_PLACE_DEVICE;
 }
 
+/* How many bytes of an attribute's value mean something; what follows is
+ * whatever the program's stack held. */
+static size_t
+attr_bytes(CUlaunchAttributeID id)
+{
+    switch ((int)id) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        return sizeof(CUaccessPolicyWindow);
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case 11: /* preferred cluster dimension, 12.8 */
+        return 12;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        return sizeof(CUlaunchMemSyncDomainMap);
+    default:
+        return 4;
+    }
+}
+
 uint64_t
 dcp_attrs_hash(const CUlaunchAttribute *attrs, uint32_t count, bool *graphable)
 {
@@ -38,12 +56,7 @@ dcp_attrs_hash(const CUlaunchAttribute *attrs, uint32_t count, bool *graphable)
             attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT ||
             attrs[i].id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
             *graphable = false;
-        /* Only the first 16 bytes carry something for the attributes that
-         * launches use; the access policy window is larger. */
-        memcpy(words, &attrs[i].value,
-               attrs[i].id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-                   ? sizeof(CUaccessPolicyWindow)
-                   : 12);
+        memcpy(words, &attrs[i].value, attr_bytes(attrs[i].id));
         hash = (hash ^ (uint64_t)attrs[i].id) * 0x9E3779B97F4A7C15u;
         for (unsigned w = 0; w < sizeof words / 8; w++)
             hash = (hash ^ words[w] ^ (hash >> 29)) * 0xBF58476D1CE4E5B9u;

@@ -300,7 +300,7 @@ dcp_pass_run_with(struct dcp_graph **graph, const struct dcp_pass_ctx *ctx,
         return DCP_NOTFOUND;
     }
     if (!verified(*graph, &result)) {
-        dcp_warn("no pass is run on a broken graph: %s", result.why);
+        dcp_info("no pass is run on a broken graph: %s", result.why);
         return DCP_INVALID;
     }
     r.facts = dcp_pass_facts(*graph);

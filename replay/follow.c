@@ -84,10 +84,13 @@ call_in_place(struct dcp_session *s, struct dcp_node *node,
 {
     s->pass.eager++;
     if (node->op == DCP_CALL_COPY &&
-        view->copy.src_place != DCP_PLACE_DEVICE && dcp_stage_wanted(view))
+        view->copy.src_place != DCP_PLACE_DEVICE && dcp_stage_wanted(view)) {
+        node->call.copy.dst = view->copy.dst;
+        node->call.copy.bytes = view->copy.bytes;
         node->stale = true;
-    else if (dcp_node_take(node, view) != 0)
+    } else if (dcp_node_take(node, view) != 0) {
         node->stale = true;
+    }
     return false;
 }
 

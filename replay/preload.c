@@ -78,6 +78,8 @@ at_init(void)
         dcp_log_set_level(getenv("DCPREL_LOG"));
     else if (configured)
         dcp_log_threshold = (enum dcp_log_level)s->config.log_level;
+    if (configured)
+        dcp_config_log(&s->config);
     trace_begin(s, rank < 0 ? 0 : rank, world);
 }
 

@@ -8,7 +8,7 @@
 #include "capture/record.h"
 #include "replay/lower.h"
 #include "replay/trie.h"
-#include "src/config.h"
+#include "src/dc_config.h"
 #include "src/lock.h"
 #include "src/trace.h"
 

@@ -96,7 +96,7 @@ heap_event(enum dcp_heap_event_kind kind, const struct dcp_block *block,
                              block->base,
                              block->bytes,
                              (uint64_t)stream,
-                             s->config.trace_stacks ? dcp_stack_take(2) : 0,
+                             dcp_stack_take(2),
                              phase,
                              block->host};
         dcp_trace_put(s->trace, DCP_TRACE_ALLOC, fields, 7, NULL, 0);
@@ -126,6 +126,9 @@ dcp_session_trace_memory(struct dcp_session *s)
 void
 dcp_session_trace_heap(struct dcp_session *s)
 {
-    if (s->trace)
-        dcp_heap_event(heap_event);
+    if (!s->trace)
+        return;
+    if (s->config.trace_stacks)
+        dcp_stack_begin(s->trace, s->config.trace_stacks);
+    dcp_heap_event(heap_event);
 }

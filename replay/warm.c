@@ -13,6 +13,7 @@
 #include "src/log.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -218,24 +219,26 @@ anchor_set(struct dcp_session *s, const struct dcp_period *period)
              period->cycle);
 }
 
-/* Keeps the recorded iterations in the trace, for people and for tests. */
+/* Keeps the recorded iterations, to test the analysis with. */
 static void
 log_keep(const struct dcp_period *period)
 {
-    const char *dir = getenv("DCPREL_KEEP_LOG");
+    const char *dir = getenv("DCPREL_KEEP_LOG"), *rank = getenv("RANK");
+    char path[4096];
     uint32_t last = period->iterations;
 
     if (!dir || !*dir)
         return;
-    int fd = open(dir, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    snprintf(path, sizeof path, "%s/rank%s.log", dir, rank ? rank : "0");
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
     if (fd < 0) {
-        dcp_warn("cannot write %s: %m", dir);
+        dcp_warn("cannot write %s: %m", path);
         return;
     }
     uint32_t first = last > 3 ? period->borders[last - 3] : period->borders[0];
     if (dcp_log_print(&warm.log, first, warm.log.call_count, 0,
                       &dcp_experiment_table, fd) != DCP_OK)
-        dcp_warn("cannot write %s: %m", dir);
+        dcp_warn("cannot write %s: %m", path);
     close(fd);
 }
 
