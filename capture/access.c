@@ -12,9 +12,9 @@ enum { ENOUGH = 2 }; /* sights without a change that make a slot read-only */
 
 struct dcp_access_entry {
     uint32_t kernel, slot;
-    uint8_t set;           /* decided outright */
-    uint8_t seen, changed, fresh;       /* of all sights */
-    uint8_t alone_seen, alone_changed;  /* of those not shared */
+    uint8_t set;                       /* decided outright */
+    uint8_t seen, changed, fresh;      /* of all sights */
+    uint8_t alone_seen, alone_changed; /* of those not shared */
     uint8_t used;
 };
 
@@ -45,8 +45,8 @@ grow(struct dcp_access_table *table)
     struct dcp_access_table bigger = *table;
 
     bigger.places = table->places ? table->places * 2 : 256;
-    bigger.entries = dcp_arena_alloc(&bigger.arena, bigger.places *
-                                                        sizeof *bigger.entries);
+    bigger.entries =
+        dcp_arena_alloc(&bigger.arena, bigger.places * sizeof *bigger.entries);
     table->arena = bigger.arena;
     if (!bigger.entries)
         return DCP_NOMEM;
@@ -75,8 +75,7 @@ entry_get(struct dcp_access_table *table, uint32_t kernel, uint32_t slot)
 }
 
 static const struct dcp_access_entry *
-entry_find(const struct dcp_access_table *table, uint32_t kernel,
-           uint32_t slot)
+entry_find(const struct dcp_access_table *table, uint32_t kernel, uint32_t slot)
 {
     if (!table || !table->places)
         return NULL;

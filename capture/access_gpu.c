@@ -25,8 +25,8 @@ gpu_find(void *user, uint64_t address, struct dcp_access_block *out)
 static bool
 launch(CUfunction kernel, uint64_t stream, uint64_t bytes, void **params)
 {
-    uint64_t grid = (bytes + THREADS * THREAD_BYTES - 1) /
-                    (THREADS * THREAD_BYTES);
+    uint64_t grid =
+        (bytes + THREADS * THREAD_BYTES - 1) / (THREADS * THREAD_BYTES);
 
     if (grid > GRID_MAX)
         grid = GRID_MAX;

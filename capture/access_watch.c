@@ -28,8 +28,8 @@ struct dcp_access_watch {
     struct dcp_access_table *table;
     struct dcp_access_ops ops;
     struct dcp_access_limits limits;
-    uint64_t bytes;    /* hashed so far */
-    uint32_t launches; /* examined so far */
+    uint64_t bytes;     /* hashed so far */
+    uint32_t launches;  /* examined so far */
     uint32_t *examined; /* by kernel id */
     uint32_t examined_room;
     bool done;
@@ -101,8 +101,7 @@ times_examined(struct dcp_access_watch *watch, uint32_t kernel)
         if (!more)
             return NULL;
         if (watch->examined_room)
-            memcpy(more, watch->examined,
-                   watch->examined_room * sizeof *more);
+            memcpy(more, watch->examined, watch->examined_room * sizeof *more);
         watch->examined = more;
         watch->examined_room = room;
     }

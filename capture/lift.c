@@ -46,8 +46,7 @@ dcp_refs_scan(const uint8_t *params, uint32_t bytes, uint64_t base,
         uint64_t word;
 
         memcpy(&word, params + at, 8);
-        if (word - base >= range ||
-            !find(user, word, &ref.buffer, &ref.offset))
+        if (word - base >= range || !find(user, word, &ref.buffer, &ref.offset))
             continue;
         if (count < room)
             refs[count] = ref;
@@ -115,9 +114,9 @@ kernel_of(struct lift *l, const struct dcp_kernel *kernel)
             memcpy(params, kernel->params,
                    kernel->param_count * sizeof *params);
         }
-        uint32_t new = dcp_ir_add_kernel(l->graph, kernel->name, kernel->known,
-                                         params,
-                                         params ? kernel->param_count : 0);
+        uint32_t new =
+            dcp_ir_add_kernel(l->graph, kernel->name, kernel->known, params,
+                              params ? kernel->param_count : 0);
         if (new == DCP_NONE)
             return DCP_NONE;
         *place = new + 1;
@@ -181,8 +180,7 @@ lift_refs(struct lift *l, struct dcp_ir_node *node, const struct dcp_call *call)
 {
     if (call->ref_count == 0)
         return DCP_OK;
-    struct dcp_ir_ref *refs =
-        dcp_ir_add_refs(l->graph, node, call->ref_count);
+    struct dcp_ir_ref *refs = dcp_ir_add_refs(l->graph, node, call->ref_count);
     if (!refs)
         return DCP_NOMEM;
     for (uint32_t i = 0; i < call->ref_count; i++) {
@@ -251,8 +249,8 @@ lift_call(struct lift *l, uint32_t index)
 
     if (call->stream && stream == DCP_NONE)
         return DCP_NOMEM;
-    struct dcp_ir_node *node = dcp_ir_add_node(l->graph, op_of[call->op],
-                                               stream);
+    struct dcp_ir_node *node =
+        dcp_ir_add_node(l->graph, op_of[call->op], stream);
     if (!node)
         return DCP_NOMEM;
     node->call = index - l->first;

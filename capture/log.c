@@ -49,7 +49,7 @@ struct printer {
     struct dcp_arena arena;
     struct numbering streams, events;
     struct numbering kernels;
-    uint32_t *buffers; /* old number -> new number + 1 */
+    uint32_t *buffers;      /* old number -> new number + 1 */
     uint32_t access_kernel; /* whose line is being written */
     int fd;
     bool failed;
@@ -320,9 +320,7 @@ put_access(void *user, uint32_t kernel, uint32_t slot, uint8_t access)
     }
     p->access_kernel = kernel;
     put_number(p, " ", slot);
-    put(p, access == DCP_READ    ? "=r"
-           : access == DCP_WRITE ? "=w"
-                                 : "=rw");
+    put(p, access == DCP_READ ? "=r" : access == DCP_WRITE ? "=w" : "=rw");
 }
 
 static bool
@@ -379,8 +377,8 @@ dcp_log_print(const struct dcp_log *log, uint32_t first, uint32_t last,
 
     if (last > log->call_count)
         last = log->call_count;
-    p.buffers = dcp_arena_alloc(&p.arena,
-                                (log->buffer_count + 1) * sizeof *p.buffers);
+    p.buffers =
+        dcp_arena_alloc(&p.arena, (log->buffer_count + 1) * sizeof *p.buffers);
     if (p.buffers)
         status = put_tables(&p, first, last);
     for (uint32_t i = first; i < last && !status; i++)

@@ -37,16 +37,17 @@ enum dcp_log_flags {
 
 /* Writes calls [first, last) of `log` to the file descriptor, with the kernels
  * and buffers that they mention (renumbered from 0) and what `access` (may be
- * NULL) knows of the kernels. An allocation or a free
- * outside the range is left out, so the block counts as older than the text,
- * or as still alive. No stdio; one write(2) a few KiB. DCP_NOMEM, DCP_IO. */
+ * NULL) knows of the kernels. An allocation or a free outside the range is left
+ * out, so the block counts as older than the text, or as still alive. No stdio;
+ * one write(2) a few KiB. DCP_NOMEM, DCP_IO. */
 enum dcp_status dcp_log_print(const struct dcp_log *log, uint32_t first,
                               uint32_t last, unsigned flags,
                               const struct dcp_access_table *access, int fd);
 
 /* Reads a log. All that `out` leads to is in `arena`; the text may go. What the
- * text says of accesses is added to `access` (may be NULL). Blocks get made-up addresses that do not overlap. On DCP_SYNTAX `*line` is the
- * number of the bad line. DCP_NOMEM. `out` is set on success only. */
+ * text says of accesses is added to `access` (may be NULL). Blocks get made-up
+ * addresses that do not overlap. On DCP_SYNTAX `*line` is the number of the bad
+ * line. DCP_NOMEM. `out` is set on success only. */
 enum dcp_status dcp_log_parse(const char *text, size_t bytes,
                               struct dcp_arena *arena, struct dcp_log *out,
                               struct dcp_access_table *access,

@@ -316,8 +316,8 @@ read_launch(struct reader *r, struct dcp_call *call)
 {
     uint32_t id;
 
-    if (!eat(r, 'k') || !eat_u32(r, UINT32_MAX, &id) ||
-        id >= r->kernel_room || !r->kernels[id])
+    if (!eat(r, 'k') || !eat_u32(r, UINT32_MAX, &id) || id >= r->kernel_room ||
+        !r->kernels[id])
         return false;
     call->launch.kernel = r->kernels[id];
     skip_blanks(r);
@@ -515,9 +515,8 @@ dcp_log_parse(const char *text, size_t bytes, struct dcp_arena *arena,
               uint32_t *line)
 {
     static const char head[] = "dcprel-log 1";
-    struct reader r = {.arena = arena,
-                       .access = access,
-                       .next_address = (uint64_t)1 << 40};
+    struct reader r = {
+        .arena = arena, .access = access, .next_address = (uint64_t)1 << 40};
     const char *end = text + bytes;
     bool headed = false;
 

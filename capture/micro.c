@@ -16,9 +16,9 @@ struct finder {
     struct dcp_arena arena;
     struct item *items;
     uint32_t item_count, key_count;
-    uint32_t *times;   /* by key: how often it comes */
-    uint32_t *in_step; /* by key: ... up to the step looked at */
-    uint32_t *starts;  /* by step: node */
+    uint32_t *times;          /* by key: how often it comes */
+    uint32_t *in_step;        /* by key: ... up to the step looked at */
+    uint32_t *starts;         /* by step: node */
     uint32_t *in_tail, *seen; /* by buffer: stamps */
     uint32_t stamp;
 };
@@ -89,8 +89,8 @@ find_items(struct finder *f)
 
     while (places.mask < 2 * (uint64_t)g->node_count)
         places.mask = places.mask * 2 + 1;
-    places.place = dcp_arena_alloc(
-        &f->arena, ((size_t)places.mask + 1) * sizeof *places.place);
+    places.place = dcp_arena_alloc(&f->arena, ((size_t)places.mask + 1) *
+                                                  sizeof *places.place);
     size_t room = g->node_count + 2u, buffers = g->buffer_count + 1u;
     f->items = dcp_arena_alloc(&f->arena, room * sizeof *f->items);
     f->times = dcp_arena_alloc(&f->arena, room * sizeof *f->times);

@@ -26,8 +26,8 @@ border_after(const struct dcp_walk *walk, uint32_t position, bool *waits)
 {
     const struct dcp_log *log = walk->log;
     uint32_t border = walk->call[position] + 1;
-    uint32_t next = position + 1 < walk->count ? walk->call[position + 1]
-                                               : log->call_count;
+    uint32_t next =
+        position + 1 < walk->count ? walk->call[position + 1] : log->call_count;
 
     *waits = false;
     for (uint32_t i = border; i < next; i++) {
@@ -220,8 +220,8 @@ dcp_period_find(const struct dcp_log *log,
         uint32_t window = log->call_count;
         while (window / f.repeats >= f.min_calls && !status && !found &&
                !f.pending) {
-            status = find_in_window(&f, log->call_count - window, strict,
-                                    &found);
+            status =
+                find_in_window(&f, log->call_count - window, strict, &found);
             window = (uint32_t)((uint64_t)window * 7 / 10);
         }
     }

@@ -22,7 +22,8 @@ by_number(const void *a, const void *b)
 /* How far after the mark the objects that keep near it are touched, leaving
  * out stragglers: objects of the next forward pass may keep near as well. */
 static uint32_t
-update_tail(struct dcp_walk *walk, const struct dcp_mark *mark, uint32_t *scratch)
+update_tail(struct dcp_walk *walk, const struct dcp_mark *mark,
+            uint32_t *scratch)
 {
     uint32_t count = 0, tail = 0;
     int64_t first, last;
@@ -238,8 +239,8 @@ share_before(struct dcp_walk *walk, const struct dcp_mark *mark,
  * parameters come thickest. mark->count is 0 when there is none. */
 static enum dcp_status
 try_marks(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
-          bool close, uint32_t *scratch, uint32_t *ends,
-          struct dcp_mark *mark, struct dcp_anchor *anchor)
+          bool close, uint32_t *scratch, uint32_t *ends, struct dcp_mark *mark,
+          struct dcp_anchor *anchor)
 {
     enum dcp_status status =
         dcp_mark_find(walk, repeats, min_calls, close, scratch, mark);
@@ -296,8 +297,8 @@ dcp_anchor_find(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
                 uint32_t **ends, uint32_t *count, struct dcp_anchor *anchor,
                 bool *pending)
 {
-    size_t room = (size_t)walk->count + walk->object_count +
-                  walk->log->buffer_count + 1;
+    size_t room =
+        (size_t)walk->count + walk->object_count + walk->log->buffer_count + 1;
     uint32_t *scratch = dcp_arena_alloc(&walk->arena, room * sizeof *scratch);
     struct dcp_mark mark = {0};
     bool strong = false;
@@ -307,8 +308,8 @@ dcp_anchor_find(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
     if (!scratch)
         return DCP_NOMEM;
     for (int close = 0; close < 2 && !strong; close++) {
-        uint32_t *end = dcp_arena_alloc(&walk->arena,
-                                        (walk->count + 1) * sizeof *end);
+        uint32_t *end =
+            dcp_arena_alloc(&walk->arena, (walk->count + 1) * sizeof *end);
         struct dcp_mark other;
         struct dcp_anchor found = {0};
         if (!end || try_marks(walk, repeats, min_calls, close, scratch, end,

@@ -250,8 +250,8 @@ enum dcp_status
 dcp_mark_find(struct dcp_walk *walk, uint32_t repeats, uint32_t min_calls,
               bool close, uint32_t *scratch, struct dcp_mark *best)
 {
-    struct candidate *list = dcp_arena_alloc(
-        &walk->arena, (walk->key_count + 1) * sizeof *list);
+    struct candidate *list =
+        dcp_arena_alloc(&walk->arena, (walk->key_count + 1) * sizeof *list);
 
     best->count = 0;
     if (!list)

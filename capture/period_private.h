@@ -75,8 +75,8 @@ struct dcp_mark {
 };
 
 /* The mark that speaks loudest for an update, seen at least `repeats` times.
- * `close`: by objects that come thick near it, elsewhere or not. `scratch`: room
- * for as many numbers as there are positions, objects and buffers together. */
+ * `close`: by objects that come thick near it, elsewhere or not. `scratch`:
+ * room for as many numbers as there are positions, objects and buffers. */
 enum dcp_status dcp_mark_find(struct dcp_walk *walk, uint32_t repeats,
                               uint32_t min_calls, bool close,
                               uint32_t *scratch, struct dcp_mark *best);

@@ -85,8 +85,8 @@ find_phase(const struct dcp_walk *walk, const struct run *run)
     for (uint32_t d = 0; d < run->period; d++) {
         double share = dcp_walk_carried(walk, base + d);
         bool waits = dcp_walk_waits(walk, base + d);
-        if (share > least || (share == least && (best_waits || !waits) &&
-                              d != run->period - 1))
+        if (share > least ||
+            (share == least && (best_waits || !waits) && d != run->period - 1))
             continue;
         if (share == least && d == run->period - 1 && best_waits)
             continue;

@@ -201,8 +201,8 @@ find_touches(struct dcp_walk *walk)
         return DCP_NOMEM;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < walk->count; i++) {
-            for (uint32_t r = walk->refs.start[i];
-                 r < walk->refs.start[i + 1]; r++) {
+            for (uint32_t r = walk->refs.start[i]; r < walk->refs.start[i + 1];
+                 r++) {
                 uint32_t object = walk->refs.items[r];
                 if (last[object] == i + 1)
                     continue;
@@ -304,8 +304,8 @@ bool
 dcp_walk_waits(const struct dcp_walk *walk, uint32_t position)
 {
     const struct dcp_log *log = walk->log;
-    uint32_t next = position + 1 < walk->count ? walk->call[position + 1]
-                                               : log->call_count;
+    uint32_t next =
+        position + 1 < walk->count ? walk->call[position + 1] : log->call_count;
 
     for (uint32_t i = walk->call[position] + 1; i < next; i++)
         if (log->calls[i].op == DCP_CALL_WAIT)

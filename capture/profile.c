@@ -68,16 +68,15 @@ dcp_profile_sum(const struct dcp_graph *graph, struct dcp_profile *out,
 {
     struct dcp_profile sum = {0};
 
-    sum.kernels = dcp_arena_alloc(arena, (graph->kernel_count + 1) *
-                                             sizeof *sum.kernels);
+    sum.kernels =
+        dcp_arena_alloc(arena, (graph->kernel_count + 1) * sizeof *sum.kernels);
     if (!sum.kernels)
         return DCP_NOMEM;
     for (uint32_t i = 0; i < graph->kernel_count; i++)
         sum.kernels[i].kernel = i;
     for (uint32_t i = 0; i < graph->node_count; i++)
         add_node(&sum, &graph->nodes[i]);
-    qsort(sum.kernels, graph->kernel_count, sizeof *sum.kernels,
-          longest_first);
+    qsort(sum.kernels, graph->kernel_count, sizeof *sum.kernels, longest_first);
     while (sum.kernel_count < graph->kernel_count &&
            sum.kernels[sum.kernel_count].launches)
         sum.kernel_count++;

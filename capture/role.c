@@ -15,15 +15,15 @@ enum {
 
 /* Positions count the nodes of work. */
 struct touch {
-    uint32_t first, last;          /* position; NOWHERE: never touched */
-    uint32_t first_out, last_out;  /* outside the update */
-    uint32_t in_update;            /* touches there */
-    bool host_first;               /* the first touch is a copy from the host */
-    bool first_writes;             /* ... or a sure, blind write */
-    bool written_out;              /* surely written outside the update */
-    bool maybe_out;                /* perhaps written outside the update */
-    bool written_in;               /* perhaps written in the update */
-    bool fits;                     /* lies next to a param or state of its size */
+    uint32_t first, last;         /* position; NOWHERE: never touched */
+    uint32_t first_out, last_out; /* outside the update */
+    uint32_t in_update;           /* touches there */
+    bool host_first;              /* the first touch is a copy from the host */
+    bool first_writes;            /* ... or a sure, blind write */
+    bool written_out;             /* surely written outside the update */
+    bool maybe_out;               /* perhaps written outside the update */
+    bool written_in;              /* perhaps written in the update */
+    bool fits; /* lies next to a param or state of its size */
 };
 
 struct finder {
@@ -59,8 +59,8 @@ begin_finder(struct finder *f)
 {
     const struct dcp_graph *g = f->graph;
 
-    f->touch = dcp_arena_alloc(&f->arena,
-                               (g->buffer_count + 1) * sizeof *f->touch);
+    f->touch =
+        dcp_arena_alloc(&f->arena, (g->buffer_count + 1) * sizeof *f->touch);
     f->work = dcp_arena_alloc(&f->arena, (g->node_count + 1) * sizeof *f->work);
     f->role = dcp_arena_alloc(&f->arena, g->buffer_count + 1);
     if (!f->touch || !f->work || !f->role)
@@ -180,8 +180,8 @@ is_of_update(const struct finder *f, uint32_t position)
 static enum dcp_status
 find_update(struct finder *f)
 {
-    uint32_t *list = dcp_arena_alloc(
-        &f->arena, (f->graph->buffer_count + 1) * sizeof *list);
+    uint32_t *list =
+        dcp_arena_alloc(&f->arena, (f->graph->buffer_count + 1) * sizeof *list);
     uint32_t begin;
 
     if (!list)

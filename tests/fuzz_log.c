@@ -9,12 +9,13 @@
  * With -DFUZZ_LIBFUZZER it is an entry for clang's -fsanitize=fuzzer. */
 #include "config.h"
 
+#include "src/clock.h"
+#include "src/log.h"
+
 #include "capture/lift.h"
 #include "capture/log.h"
 #include "capture/period.h"
 #include "capture/role.h"
-#include "src/clock.h"
-#include "src/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +103,8 @@ starve(const uint8_t *data, size_t size, long after)
     uint32_t line;
 
     dcp_arena_fail_after(after);
-    enum dcp_status status = dcp_log_parse((const char *)data, size, &arena,
-                                           &log, &access, &line);
+    enum dcp_status status =
+        dcp_log_parse((const char *)data, size, &arena, &log, &access, &line);
     if (!status)
         status = analyse(&log, &access);
     dcp_arena_fail_after(-1);
@@ -124,8 +125,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size)
         starve(data, size, data[size / 2]);
-    if (dcp_log_parse((const char *)data, size, &arena, &log, &access,
-                      &line) == DCP_OK) {
+    if (dcp_log_parse((const char *)data, size, &arena, &log, &access, &line) ==
+        DCP_OK) {
         check_text(&log, &access);
         CHECK(analyse(&log, &access) == DCP_OK);
     } else {
@@ -241,9 +242,30 @@ static void
 spoil(struct text *text)
 {
     static const char *const words[] = {
-        "0@0", "8@1+16", "16@3", "k1", "k3", "b4", "e0", "f1", "4294967295",
-        "18446744073709551615", "sync", "-.0", "65535", "device>device", "x",
-        "/", "=ff", "#", "\n", " ", "alloc 0.0 b5\n", "free 0.0 b0\n", "m", "a",
+        "0@0",
+        "8@1+16",
+        "16@3",
+        "k1",
+        "k3",
+        "b4",
+        "e0",
+        "f1",
+        "4294967295",
+        "18446744073709551615",
+        "sync",
+        "-.0",
+        "65535",
+        "device>device",
+        "x",
+        "/",
+        "=ff",
+        "#",
+        "\n",
+        " ",
+        "alloc 0.0 b5\n",
+        "free 0.0 b0\n",
+        "m",
+        "a",
     };
     char piece[256];
     size_t length, other, at = line_of(text, &length);

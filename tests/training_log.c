@@ -71,8 +71,7 @@ add_call(struct maker *m, enum dcp_call_op op, uint32_t refs)
         log->calls = realloc(log->calls, m->call_room * sizeof *log->calls);
     }
     struct dcp_call *call = &log->calls[log->call_count++];
-    *call = (struct dcp_call){
-        .op = op, .stream = STREAM, .thread = m->thread};
+    *call = (struct dcp_call){.op = op, .stream = STREAM, .thread = m->thread};
     call->ref_count = (uint16_t)refs;
     call->refs = refs ? calloc(refs, sizeof *call->refs) : NULL;
     return call;
@@ -84,8 +83,7 @@ fresh(struct maker *m, uint64_t bytes)
     struct dcp_log *log = m->log;
 
     if (m->pool) {
-        struct place place = {m->pools[m->pool].buffer,
-                              m->pool_used[m->pool]};
+        struct place place = {m->pools[m->pool].buffer, m->pool_used[m->pool]};
         m->pool_used[m->pool] += (bytes + 255) & ~255ull;
         return place;
     }
@@ -133,8 +131,8 @@ launch(struct maker *m, const char *name, const struct place *places,
     call->launch.grid[0] = m->length + 1;
     call->launch.block[0] = 128;
     for (uint32_t i = 0; i < count && places; i++)
-        call->refs[i] = (struct dcp_ref){places[i].buffer, i * 8,
-                                         places[i].offset};
+        call->refs[i] =
+            (struct dcp_ref){places[i].buffer, i * 8, places[i].offset};
     return call;
 }
 
@@ -366,13 +364,13 @@ multi(struct maker *m, const char *name, struct place **lists, uint32_t depth)
     for (uint32_t at = 0; at < m->param_count; at += CHUNK) {
         uint32_t n = m->param_count - at < CHUNK ? m->param_count - at : CHUNK;
         uint32_t stale = m->t->garbage ? (m->step * 7 + at) % 5 : 0;
-        struct dcp_call *call =
-            launch(m, name, NULL, depth * n + stale);
+        struct dcp_call *call = launch(m, name, NULL, depth * n + stale);
         for (uint32_t d = 0; d < depth; d++)
             for (uint32_t i = 0; i < n; i++)
-                call->refs[d * n + i] = (struct dcp_ref){
-                    lists[d][at + i].buffer, (d * CHUNK + i) * 8,
-                    lists[d][at + i].offset};
+                call->refs[d * n + i] =
+                    (struct dcp_ref){lists[d][at + i].buffer,
+                                     (d * CHUNK + i) * 8,
+                                     lists[d][at + i].offset};
         for (uint32_t i = 0; i < stale; i++)
             call->refs[depth * n + i] = (struct dcp_ref){
                 m->params[(m->step + i) % m->param_count].buffer,
@@ -607,24 +605,15 @@ training_free(struct dcp_log *log, struct training_facts *facts)
 static const struct {
     const char *name, *access;
 } accesses[] = {
-    {"rms", "rrw"},
-    {"bn_train", "brbb"},
-    {"bn_eval", "brrr"},
-    {"gemm_*", "rrw"},
-    {"splitk_reduce", "b"},
-    {"rope", "br"},
-    {"attention", "rww"},
-    {"attention_eval", "rww"},
-    {"add", "br"},
-    {"silu", "rw"},
-    {"embedding", "rrw"},
-    {"rotary", "rw"},
-    {"softmax", "rrw"},
-    {"softmax_backward", "br"},
-    {"dgrad", "rrw"},
-    {"wgrad", "rrw"},
-    {"add_grad", "br"},
-    {"attention_backward", "brrr"},
+    {"rms", "rrw"},         {"bn_train", "brbb"},
+    {"bn_eval", "brrr"},    {"gemm_*", "rrw"},
+    {"splitk_reduce", "b"}, {"rope", "br"},
+    {"attention", "rww"},   {"attention_eval", "rww"},
+    {"add", "br"},          {"silu", "rw"},
+    {"embedding", "rrw"},   {"rotary", "rw"},
+    {"softmax", "rrw"},     {"softmax_backward", "br"},
+    {"dgrad", "rrw"},       {"wgrad", "rrw"},
+    {"add_grad", "br"},     {"attention_backward", "brrr"},
 };
 
 void
