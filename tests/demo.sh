@@ -29,10 +29,12 @@ vars=()
 if "$program" --steps 1 >"$out/probe" 2>&1; then
     options=(--steps 300 --layers 8 --hidden 128 --heads 4 --seq 64 --batch 2)
 else
+    reason=$(tail -n 1 "$out/probe")
     vars=("LD_LIBRARY_PATH=$sim")
     options=(--steps 80 --layers 2 --hidden 48 --heads 2 --seq 32 --batch 2)
-    echo "no GPU here: this is the simulated driver, whose kernels run on the"
-    echo "processor; step times say little about a GPU"
+    echo "no GPU here ($reason):"
+    echo "this is the simulated driver, whose kernels run on the processor;" \
+        "step times say little about a GPU"
     echo
 fi
 options+=(--opt adam --rate 3e-3 --clip 1 --times)
@@ -44,11 +46,11 @@ progress() {
     fi
 }
 
-# train NAME [NAME=VALUE]...
+# train NAME ROUND [NAME=VALUE]...
 train() {
-    local name=$1 status
-    shift
-    progress "training: $name"
+    local name=$1 round=$2 status
+    shift 2
+    progress "training: $name, round $round of 2"
     env -u DC_CONFIG -u LD_PRELOAD "${vars[@]}" "$@" \
         "$program" "${options[@]}" >"$out/$name.out" 2>"$out/$name.err"
     status=$?
@@ -58,8 +60,17 @@ train() {
         tail -n 5 "$out/$name.out" "$out/$name.err"
         exit 1
     fi
+    median_of "$name" >>"$out/$name.medians"
 }
 
+# The median of the second half: everything has settled by then.
+median_of() {
+    awk -v from=$((steps / 2)) '$1 == "step" && $2 >= from { print $4 }' \
+        "$out/$1.err" | sort -n | awk '{ t[NR] = $1 }
+        END { printf "%.3f\n", t[int((NR + 1) / 2)] }'
+}
+
+rm -f "$out/"*.medians
 cat >"$out/dc.json" <<JSON
 {
     "zero_optimization": {"stage": 0},
@@ -67,17 +78,14 @@ cat >"$out/dc.json" <<JSON
 }
 JSON
 
-train plain
-train preloaded LD_PRELOAD="$preload" DC_CONFIG="$out/dc.json"
+# In alternation, so that a busy machine is unfair to both.
+for round in 1 2; do
+    train plain "$round"
+    rm -f "$out/trace/"*
+    train preloaded "$round" LD_PRELOAD="$preload" DC_CONFIG="$out/dc.json"
+done
 
 # ---- figures -----------------------------------------------------------------
-
-# The median of the second half: everything has settled by then.
-median_of() {
-    awk -v from=$((steps / 2)) '$1 == "step" && $2 >= from { print $4 }' \
-        "$out/$1.err" | sort -n | awk '{ t[NR] = $1 }
-        END { printf "%.3f", t[int((NR + 1) / 2)] }'
-}
 
 loss_of() {
     printf '%.4f' "$(awk -v s="$2" '$1 == "step" && $2 == s { print $4 }' \
@@ -103,8 +111,8 @@ else
     status=1
 fi
 
-before=$(median_of plain)
-after=$(median_of preloaded)
+before=$(sort -n "$out/plain.medians" | head -n 1)
+after=$(sort -n "$out/preloaded.medians" | head -n 1)
 row() {
     printf '%-24s %18s %18s   %s\n' "$1" "$2" "$3" "$4"
 }

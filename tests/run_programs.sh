@@ -5,7 +5,8 @@
 # work spread out at random: the standard output must be the same, byte for
 # byte, and so must the exit status.
 #
-#   run_programs.sh [GROUP]...    groups: training doors memory order life
+#   run_programs.sh [GROUP]...    groups: training doors memory order
+#                                 life keys
 #
 # DCPREL_LIB        the library (default: the build's)
 # DCPREL_SIM_DIR    where the simulated driver lies; empty: use the real one
@@ -22,21 +23,22 @@ seeds=${DCPREL_SEEDS-1 2}
 only=${DCPREL_ONLY:-}
 report=${DCPREL_REPORT:-$build/dcprel-report}
 limit=${DCPREL_TIMEOUT:-120}
-groups=${*:-training doors memory order life}
+groups=${*:-training doors memory order life keys}
 
 # group, share of the iterations that must be replayed in percent (-: any, x:
-# any, and the program ends with an error), environment, program and options
+# any, and the program ends with an error), keys of the configuration and
+# environment, program and options
 cases() {
     cat <<'CASES'
 training 60 transformer
 training 60 transformer --opt adam_multi --clip 1
 training 60 transformer --opt sgd --print-every 5 --sync event
 training 60 transformer --opt lamb
-training - transformer --opt lamb --clip 0.5 --hostclip
+training 60 transformer --opt lamb --clip 0.5 --hostclip
 training 60 transformer --accum 4 --clip 1 --steps 16
-training - transformer --eval-every 5 --steps 30
+training 60 transformer --eval-every 5 --steps 30
 training 60 transformer --dropout 0.1
-training - transformer --flat --opt adam_multi
+training 60 transformer --flat --opt adam_multi
 training 60 transformer --layers 4 --hidden 16 --seq 16
 training 60 transformer --sync stream
 training 60 transformer --sync ctx
@@ -44,7 +46,7 @@ training - transformer --steps 1
 training - transformer --steps 3 --print-every 2
 training 60 transformer --rounded
 training - transformer --quit 15
-training - dynamic
+training 60 dynamic
 training - dynamic --irregular --steps 40
 doors 60 transformer_direct
 doors 60 transformer_direct_ptds
@@ -53,10 +55,10 @@ doors 60 transformer --door getproc --launch kernel
 doors 60 transformer --door getproc1 --launch ex
 doors 60 transformer --door cudart --launch kernelex
 doors 60 transformer --door cudart --launch kernelex --stream legacy
-doors 60 transformer --door cudart --launch kernelex --stream ptds
-doors 60 transformer --door dlsym --stream ptds
+doors - transformer --door cudart --launch kernelex --stream ptds
+doors - transformer --door dlsym --stream ptds
 doors 60 transformer --stream blocking
-doors 60 transformer --stream perthread
+doors - transformer --stream perthread
 memory 60 transformer --alloc pool
 memory - transformer --alloc sync
 memory 60 transformer --alloc own
@@ -65,21 +67,21 @@ memory - tensors
 memory - tensors --alloc sync
 memory - pageable
 memory - pageable --stream legacy
-memory - queries
+memory 60 queries
 memory - variety
 memory - variety --stream ptds
 memory - manykernels --iterations 20 --launches 200 --allocs 200
 order - twostreams
-order - threads
-order - hostfunc
+order 60 threads
+order 60 hostfunc
 order - hostfunc --stream legacy
 order - mapped
-order - timing
+order 60 timing
 order - timing --stream ptds
-life - forkafter
+life 60 forkafter
 life - forkafter --mode exec
 life - forkafter --mode before
-life - forkafter --mode loader
+life 60 forkafter --mode loader
 life x CUDA_VISIBLE_DEVICES= transformer
 life - owngraph
 life - owngraph --kernels 5000 --steps 2
@@ -88,6 +90,29 @@ life - unload
 life - unload --launch kernel --every 4
 life - errors
 life - errors --every 1 --steps 12
+keys 60 dcprel.memory_budget=1MiB transformer
+keys - dcprel.memory_budget=50% dynamic
+keys - dcprel.segment_nodes=1 transformer --opt adam_multi
+keys 60 dcprel.segment_nodes=7 transformer
+keys - dcprel.segment_nodes=7 dynamic
+keys - dcprel.segment_nodes=7 twostreams
+keys - dcprel.segment_nodes=7 hostfunc
+keys - dcprel.segment_nodes=7 tensors
+keys 60 dcprel.segment_nodes=1000000 dcprel.segment_ms=10000 transformer
+keys - dcprel.segment_nodes=1000000 dcprel.segment_ms=10000 mapped
+keys - dcprel.segment_ms=0.01 twostreams
+keys 60 dcprel.warmup=2 transformer
+keys 60 dcprel.warmup=8 transformer
+keys 60 dcprel.verify=2 transformer --dropout 0.1 --clip 1
+keys - dcprel.verify=1 dynamic
+keys - dcprel.verify=1 hostfunc
+keys - dcprel.max_variants=1 dynamic
+keys - dcprel.max_variants=2 dynamic --irregular --steps 40
+keys 60 dcprel.large_bytes=4096 transformer
+keys 60 dcprel.skip_passes=place transformer
+keys - dcprel.enabled=false transformer
+keys - dcprel.allocator=program transformer
+keys - dcprel.trace_stacks=true transformer
 CASES
 }
 
@@ -105,7 +130,7 @@ run() {
     done
     shift
     while [ "${1#*=}" != "$1" ]; do
-        vars+=("$1")
+        case $1 in dcprel.*) ;; *) vars+=("$1") ;; esac
         shift
     done
     local program=$1
@@ -124,11 +149,27 @@ share_of() {
         sed -n 's/.*"share_after_warmup": *\([0-9.]*\).*/\1/p' | head -n 1
 }
 
+# Writes the configuration with the keys among the case's words.
 configure() {
+    local word value keys=
+    for word; do
+        case $word in dcprel.*=*) ;; *) continue ;; esac
+        value=${word#*=}
+        case $value in
+        true | false) ;;
+        *[!0-9.]*) value="\"$value\"" ;;
+        esac
+        word=${word%%=*}
+        [ "$word" = dcprel.skip_passes ] && value="[$value]"
+        keys+=", \"${word#dcprel.}\": $value"
+    done
     rm -rf "$dir/trace"
     mkdir -p "$dir/trace"
     cat >"$dir/config.json" <<JSON
-{"zero_optimization": {"stage": 0}, "dcprel": {"trace_dir": "$dir/trace"}}
+{
+    "zero_optimization": {"stage": 0},
+    "dcprel": {"trace_dir": "$dir/trace"$keys}
+}
 JSON
 }
 
@@ -179,7 +220,7 @@ run_case() {
     if [ "$have_library" = 1 ]; then
         run "$dir/this" LD_PRELOAD="$preload" -- "$@"
         same "$name" "watched" || return
-        configure
+        configure "$@"
         run "$dir/this" LD_PRELOAD="$preload" DC_CONFIG="$dir/config.json" \
             -- "$@"
         same "$name" "replayed" || return
