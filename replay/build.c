@@ -12,6 +12,8 @@
 #include "passes/pass.h"
 #include "replay/experiment.h"
 #include "replay/plan.h"
+#include "replay/timing.h"
+#include "replay/turn.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -293,16 +295,17 @@ placeable(const struct path *path, const struct dcp_log_buffer *b)
            alloc->stream == free->stream && b->bytes;
 }
 
-/* First fit in the order of the path, for a variant whose first part already
- * has addresses: none of those is given out again after the branch, so what
- * is free when a block is born stays free for it. */
+/* First fit in the order of the path, for a variant that leaves a planned one
+ * after its origin: none of the addresses given out before is given out again
+ * after the branch, so what is free when a block is born stays free for it. */
 static bool
-place_branch(struct path *path)
+place_branch(struct path *path, uint32_t origin)
 {
     struct live taken = {0};
+    uint32_t plan = path->nodes[origin]->origin;
     bool whole = true;
 
-    for (uint32_t i = 0; whole && i < path->count; i++) {
+    for (uint32_t i = origin; whole && i < path->count; i++) {
         const struct dcp_call *call = &path->log.calls[i];
         struct dcp_node *node = path->nodes[i];
 
@@ -324,51 +327,90 @@ place_branch(struct path *path)
             }
             node->place = (int64_t)at;
             node->place_bytes = b->bytes;
+            node->plan = plan;
         }
         node->planned = true;
-        if (node->place >= 0)
+        if (node->place >= 0 && node->plan == plan)
             whole = live_put(&taken, (uint64_t)node->place,
                              (node->place_bytes + 511) & ~(uint64_t)511, i);
     }
     free(taken.block);
+    uint64_t end = path->nodes[origin]->origin_bytes;
+    for (uint32_t i = origin; i < path->count; i++) {
+        const struct dcp_node *n = path->nodes[i];
+        if (n->plan == plan && n->place >= 0 &&
+            (uint64_t)n->place + n->place_bytes > end)
+            end = (uint64_t)n->place + n->place_bytes;
+    }
+    path->nodes[origin]->origin_bytes = end;
     return whole;
 }
 
-/* Takes over what the placement pass decided for a path without addresses. */
-static void
-place_first(struct path *path, const struct dcp_graph *graph)
+/* The blocks that the next iteration frees, as last seen. */
+static uint32_t
+wraps_find(const struct path *path, struct dcp_wrap *wraps)
 {
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct dcp_ir_node *ir = &graph->nodes[n];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < path->count; i++) {
+        const struct dcp_node *node = path->nodes[i], *mate = node->seen_mate;
+        const struct dcp_call *call = &path->log.calls[i];
+
+        if (call->op != DCP_CALL_FREE || node->fold != DCP_FOLD_MEM ||
+            node->mate || !mate || node->seen_age != 1 ||
+            mate->depth > path->count || mate->depth <= i + 1 ||
+            path->nodes[mate->depth - 1] != mate ||
+            mate->stream != node->stream ||
+            mate->call.memory.bytes != call->memory.bytes ||
+            path->log.calls[mate->depth - 1].op != DCP_CALL_ALLOC)
+            continue;
+        wraps[count++] = (struct dcp_wrap){mate->depth - 1, i};
+    }
+    return count;
+}
+
+/* Takes over what the placement pass decided. `turned` is the graph that it
+ * worked on, from `origin` on. */
+static void
+place_take(struct path *path, const struct dcp_graph *turned, uint32_t origin,
+           const struct dcp_wrap *wraps, uint32_t count, uint32_t plan)
+{
+    uint64_t end = 0;
+
+    /* A free that waits, or is on another stream, ends a block at no known
+     * place in the order. */
+    for (uint32_t i = 0; i < path->count; i++) {
+        const struct dcp_node *node = path->nodes[i];
+        if (node->op == DCP_CALL_FREE && node->mate &&
+            (node->fold != DCP_FOLD_MEM || node->stream != node->mate->stream))
+            node->mate->planned = true;
+    }
+    for (uint32_t n = 0; n < turned->node_count; n++) {
+        const struct dcp_ir_node *ir = &turned->nodes[n];
 
         if (ir->op != DCP_OP_ALLOC || ir->call >= path->count ||
             ir->memory.buffer == DCP_NONE)
             continue;
-        struct dcp_node *node = path->nodes[ir->call];
-        const struct dcp_call *call = &path->log.calls[ir->call];
-        const struct dcp_ir_buffer *buffer = &graph->buffers[ir->memory.buffer];
-        node->planned = true;
-        if (buffer->place == DCP_NO_PLACE || call->op != DCP_CALL_ALLOC ||
-            call->memory.buffer == UINT32_MAX ||
-            !placeable(path, &path->log.buffers[call->memory.buffer]))
+        struct dcp_node *node =
+            path->nodes[(ir->call + origin) % path->count];
+        const struct dcp_ir_buffer *buffer =
+            &turned->buffers[ir->memory.buffer];
+        if (node->planned || node->op != DCP_CALL_ALLOC)
             continue;
+        node->planned = true;
+        if (buffer->place == DCP_NO_PLACE || node->fold != DCP_FOLD_MEM)
+            continue;
+        node->plan = plan;
         node->place = (int64_t)buffer->place;
-        node->place_bytes = call->memory.bytes;
+        node->place_bytes = node->call.memory.bytes;
+        if (buffer->place + node->place_bytes > end)
+            end = buffer->place + node->place_bytes;
     }
-}
-
-static uint64_t
-place_end(const struct path *path)
-{
-    uint64_t end = 0;
-
-    for (uint32_t i = 0; i < path->count; i++) {
-        const struct dcp_node *n = path->nodes[i];
-        if (n->op == DCP_CALL_ALLOC && n->place >= 0 &&
-            (uint64_t)n->place + n->place_bytes > end)
-            end = (uint64_t)n->place + n->place_bytes;
-    }
-    return end;
+    for (uint32_t w = 0; w < count; w++)
+        if (wraps[w].free < origin && wraps[w].alloc >= origin)
+            path->nodes[wraps[w].free]->mate = path->nodes[wraps[w].alloc];
+    path->nodes[origin]->origin = plan;
+    path->nodes[origin]->origin_bytes = end;
 }
 
 /* --- the whole ---------------------------------------------------------------- */
@@ -468,31 +510,60 @@ trace_graph(struct dcp_session *s, const struct dcp_graph *graph,
 }
 
 static bool
-path_plan(struct dcp_session *s, struct path *path, uint32_t segments,
-          uint64_t begin)
+path_plan(struct dcp_session *s, struct path *path, struct dcp_graph *graph,
+          uint32_t segments, uint64_t begin)
+{
+    struct dcp_wrap *wraps = malloc((path->count + 1) * sizeof *wraps);
+    struct pass_texts texts = {.count = 0};
+    size_t bytes = 0;
+
+    if (!wraps)
+        return false;
+    uint32_t count = wraps_find(path, wraps);
+    uint32_t origin = dcp_turn_origin(graph, wraps, count);
+    struct dcp_graph *turned = dcp_turn(graph, origin, wraps, count);
+    if (!turned) {
+        free(wraps);
+        return false;
+    }
+    char *text = s->trace ? graph_text(NULL, turned, &bytes) : NULL;
+    struct dcp_pass_ctx ctx = dcp_pass_ctx_default();
+    bool run = dcp_pass_run(&turned, &ctx, s->config.skip_passes,
+                            s->trace ? pass_done : NULL, &texts);
+    trace_graph(s, turned, text, bytes, &texts, segments, dcp_now_ns() - begin);
+    if (run)
+        place_take(path, turned, origin, wraps, count, s->graphs);
+    free(text);
+    free(wraps);
+    dcp_graph_destroy(turned);
+    return run;
+}
+
+static void
+path_analyse(struct dcp_session *s, struct path *path, uint32_t segments,
+             uint64_t begin)
 {
     struct dcp_lift_options options = {.access = &dcp_experiment_table};
-    struct pass_texts texts = {.count = 0};
     struct dcp_graph *graph = NULL;
-    size_t bytes = 0;
-    bool fresh = true;
 
-    for (uint32_t i = 0; fresh && i < path->count; i++)
-        fresh = !path->nodes[i]->planned;
+    for (uint32_t i = 0; i < path->count; i++)
+        if (path->nodes[i]->origin) {
+            place_branch(path, i);
+            break;
+        }
     if (dcp_lift(&path->log, 0, path->count, &options, &graph) != DCP_OK)
-        return place_branch(path);
+        return;
     dcp_role_fill(graph);
-    char *text = s->trace ? graph_text(NULL, graph, &bytes) : NULL;
-    struct dcp_pass_ctx ctx = dcp_pass_ctx_default();
-    bool run = dcp_pass_run(&graph, &ctx, s->config.skip_passes,
-                            s->trace ? pass_done : NULL, &texts);
-    trace_graph(s, graph, text, bytes, &texts, segments, dcp_now_ns() - begin);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].call < path->count)
+            graph->nodes[n].gpu_ns = path->nodes[graph->nodes[n].call]->gpu_ns;
+    bool branch = false;
+    for (uint32_t i = 0; !branch && i < path->count; i++)
+        branch = path->nodes[i]->origin != 0;
+    if (!branch)
+        path_plan(s, path, graph, segments, begin);
     trace_roles(s, path, graph);
-    free(text);
-    if (run && fresh)
-        place_first(path, graph);
     dcp_graph_destroy(graph);
-    return fresh && run ? true : place_branch(path);
 }
 
 static void
@@ -511,6 +582,53 @@ trace_segments(struct dcp_session *s, const struct path *path)
     }
 }
 
+static void
+trace_times(struct dcp_session *s, const struct path *path, uint32_t origin)
+{
+    for (uint32_t i = 0; s->trace && i < path->count; i++) {
+        const struct dcp_node *node = path->nodes[i];
+        uint64_t fields[] = {s->graphs,
+                             (i + path->count - origin) % path->count,
+                             node->gpu_ns};
+        if (node->gpu_ns > 1)
+            dcp_trace_put(s->trace, DCP_TRACE_NODE_TIME, fields, 3, NULL, 0);
+    }
+}
+
+static void
+path_segments(const struct path *path, uint32_t *count)
+{
+    const struct dcp_segment *last = NULL;
+
+    *count = 0;
+    for (uint32_t i = 0; i < path->count; i++)
+        if (path->nodes[i]->segment && path->nodes[i]->segment != last) {
+            last = path->nodes[i]->segment;
+            ++*count;
+        }
+}
+
+/* Addresses are planned on the second visit, when it has been seen what the
+ * next iteration frees. */
+static void
+path_place(struct dcp_session *s, struct dcp_node *leaf, uint64_t begin)
+{
+    struct path path = {0};
+    uint32_t segments;
+
+    leaf->placed = true;
+    if (path_collect(&path, &s->trie, leaf) && path_fill(&path)) {
+        leaf->graph = ++s->graphs;
+        path_segments(&path, &segments);
+        path_analyse(s, &path, segments, begin);
+        trace_segments(s, &path);
+        for (uint32_t i = 0; i < path.count; i++)
+            if (path.nodes[i]->origin == s->graphs)
+                trace_times(s, &path, i);
+    }
+    path_drop(&path);
+}
+
 void
 dcp_build_path(struct dcp_session *s, struct dcp_node *leaf)
 {
@@ -519,25 +637,17 @@ dcp_build_path(struct dcp_session *s, struct dcp_node *leaf)
         .nodes_max = (uint32_t)s->config.segment_nodes,
         .gpu_ns_max = (uint64_t)(s->config.segment_ms * 1e6),
     };
-    struct path path = {0};
     uint64_t begin = dcp_now_ns();
 
     if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
         return;
+    dcp_timing_collect();
     uint32_t built = dcp_lower_path(&s->trie, leaf, &options);
     if (built)
         s->trie.state++;
     leaf->built = s->trie.state + 1;
-    if (built && path_collect(&path, &s->trie, leaf) && path_fill(&path)) {
-        leaf->graph = ++s->graphs;
-        if (path_plan(s, &path, built, begin)) {
-            uint64_t end = place_end(&path);
-            dcp_heap_trim(0);
-            dcp_plan_range(end);
-        }
-        trace_segments(s, &path);
-    }
-    path_drop(&path);
+    if (leaf->visits >= 2 && !leaf->placed)
+        path_place(s, leaf, begin);
     dcp_info("an iteration of %u calls was built in %.1f ms: %u new graphs",
              leaf->depth, (double)(dcp_now_ns() - begin) / 1e6, built);
 }
@@ -589,6 +699,7 @@ dcp_build_evict(struct dcp_session *s)
                         s->trie.nodes <= (uint32_t)s->config.max_nodes))
             return;
         dcp_lower_drop(branch->head);
+        dcp_plan_unpin();
         dcp_trie_remove(&s->trie, branch);
     }
 }

@@ -8,6 +8,7 @@
 #include "intercept/heap.h"
 #include "replay/plan.h"
 #include "replay/staging.h"
+#include "replay/timing.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -83,6 +84,8 @@ call_in_place(struct dcp_session *s, struct dcp_node *node,
               const struct dcp_view *view)
 {
     s->pass.eager++;
+    if (!node->segment)
+        dcp_timing_mark(node);
     if (node->op == DCP_CALL_COPY &&
         view->copy.src_place != DCP_PLACE_DEVICE && dcp_stage_wanted(view)) {
         node->call.copy.dst = view->copy.dst;
@@ -136,18 +139,25 @@ node_swallow(struct dcp_session *s, struct dcp_node *node,
     return true;
 }
 
+/* Which block a free ends, for the build: its size is asked for only when the
+ * address is not the one of last time. */
+static void
+free_note(struct dcp_node *node, CUdeviceptr address)
+{
+    struct dcp_block block;
+
+    if (node->call.memory.address == address && node->call.memory.bytes)
+        return;
+    node->call.memory.address = address;
+    node->call.memory.bytes = dcp_heap_find(address, &block) ? block.bytes : 0;
+}
+
 static bool
 node_memory(struct dcp_session *s, struct dcp_node *node,
             const struct dcp_view *view, CUresult *result)
 {
     if (node->op == DCP_CALL_FREE) {
-        struct dcp_block block;
-        if (node->call.memory.address != view->memory.address ||
-            !node->call.memory.bytes) {
-            node->call.memory.address = view->memory.address;
-            node->call.memory.bytes =
-                dcp_heap_find(view->memory.address, &block) ? block.bytes : 0;
-        }
+        free_note(node, view->memory.address);
         if (!dcp_plan_give(node, view->memory.address))
             return false;
         s->pass.swallowed++;
@@ -206,6 +216,18 @@ border_watch(struct dcp_session *s, const struct dcp_node *node)
     }
 }
 
+/* The origin of a plan. Its range is made here and not earlier, because what
+ * it replaces in the heap has just been freed. */
+static void
+plan_begin(struct dcp_session *s, struct dcp_node *node)
+{
+    if (!dcp_plan_origin(node->origin, node->origin_bytes))
+        return;
+    dcp_follow_flush(s, NULL);
+    if (dcp_session_make_room(node->origin_bytes))
+        dcp_plan_origin(node->origin, node->origin_bytes);
+}
+
 bool
 dcp_follow_call(struct dcp_session *s, const struct dcp_view *view,
                 CUresult *result, struct dcp_node **out)
@@ -222,6 +244,8 @@ dcp_follow_call(struct dcp_session *s, const struct dcp_view *view,
     s->cursor = node;
     *out = node;
     border_watch(s, node);
+    if (node->origin)
+        plan_begin(s, node);
     if (node->fold == DCP_FOLD_NODE)
         return node_swallow(s, node, view, result);
     if (node->fold == DCP_FOLD_MEM)
@@ -229,7 +253,7 @@ dcp_follow_call(struct dcp_session *s, const struct dcp_view *view,
     /* Issued in place: everything before it must have been issued. */
     *result = dcp_follow_flush(s, "a call that must be issued in place");
     if (node->op == DCP_CALL_FREE)
-        dcp_plan_give(NULL, 0);
+        free_note(node, view->memory.address);
     return *result != CUDA_SUCCESS;
 }
 
@@ -290,5 +314,5 @@ dcp_follow_border(struct dcp_session *s)
     s->odd = false;
     s->cursor = &s->trie.root;
     s->pass = (struct dcp_pass){.begin_ns = now};
-    dcp_plan_begin();
+    dcp_plan_pass(s->iterations);
 }

@@ -10,6 +10,7 @@
 #include "replay/experiment.h"
 #include "replay/flusher.h"
 #include "replay/plan.h"
+#include "replay/timing.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -115,13 +116,13 @@ harmless(const struct dcp_hook_info *info)
 static void
 tree_forget(struct dcp_session *s)
 {
+    dcp_plan_unpin();
     dcp_lower_drop(&s->trie.root);
     while (s->trie.root.child)
         dcp_trie_remove(&s->trie, s->trie.root.child->branch);
     s->cursor = &s->trie.root;
     s->leaf = NULL;
     s->odd = true;
-    dcp_plan_break();
 }
 
 static void
@@ -219,11 +220,17 @@ border_work(struct dcp_session *s)
     uint64_t begin = dcp_now_ns();
 
     s->leaf = NULL;
-    if (!leaf || s->pending || s->cursor != &s->trie.root || !judge(s))
+    if (!leaf || s->pending || s->cursor != &s->trie.root || !judge(s)) {
+        dcp_timing_drop();
         return;
+    }
     leaf->visits++;
     leaf->last_pass = s->iterations;
-    if (leaf->visits + s->leaf_steady >= 2 && leaf->built != s->trie.state + 1) {
+    bool wanted = leaf->visits + s->leaf_steady >= 2 &&
+                  leaf->built != s->trie.state + 1;
+    if (!wanted)
+        dcp_timing_drop();
+    if (wanted || (leaf->visits >= 2 && !leaf->placed)) {
         call_state.locked = true;
         dcp_build_path(s, leaf);
         call_state.locked = false;
@@ -295,8 +302,10 @@ after_locked(struct dcp_session *s, struct call_state *state, CUresult result)
         dcp_warm_result(state->logged, view, result, state->watched);
     if (state->node && result != CUDA_SUCCESS)
         state->node->failed = true;
-    if (state->node && view->op == DCP_CALL_ALLOC && result == CUDA_SUCCESS)
+    if (state->node && view->op == DCP_CALL_ALLOC && result == CUDA_SUCCESS) {
         state->node->call.memory.address = *view->memory.out;
+        dcp_plan_note(state->node, *view->memory.out, view->memory.bytes);
+    }
     if (view->fold != DCP_FOLD_WAIT || result != CUDA_SUCCESS)
         return;
     if (phase_get() == DCP_PHASE_RECORD && dcp_warm_analyse(s)) {
@@ -383,6 +392,20 @@ after(const struct dcp_hook_info *info, void *args, CUresult *result)
     dcp_lock_take(&s->lock);
     after_locked(s, state, *result);
     dcp_lock_give(&s->lock);
+}
+
+bool
+dcp_session_make_room(uint64_t bytes)
+{
+    bool was = call_state.locked;
+
+    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
+        return false;
+    call_state.locked = true;
+    dcp_heap_trim(0);
+    bool made = dcp_plan_range(bytes);
+    call_state.locked = was;
+    return made;
 }
 
 static bool

@@ -83,6 +83,10 @@ void dcp_session_start(void);
  * issued, one line is logged. Caller holds the lock. */
 void dcp_session_off(const char *why);
 
+/* Waits for the device, lets the heap give back what it does not use, and makes
+ * the planned range. Caller holds the lock; nothing is held back. */
+bool dcp_session_make_room(uint64_t bytes);
+
 /* --- follow.c: caller holds the lock ------------------------------------- */
 
 /* Issues what was swallowed and not yet launched, in order. The first error,

@@ -42,17 +42,23 @@ struct dcp_node {
     CUDA_KERNEL_NODE_PARAMS params; /* of the graph node */
     struct dcp_stage *stage;     /* pageable uploads: where the bytes wait */
 
-    /* Placement: allocations whose block dies in the same iteration. */
+    /* Placement (plan.h). */
     bool planned;                /* ALLOC: placement has looked at it */
-    bool served;                 /* ALLOC: got its planned address this time */
+    bool served;                 /* ALLOC: a block lives at its planned place */
+    uint32_t plan;               /* ALLOC: whose plan `place` belongs to */
+    uint32_t origin;             /* the plan whose origin is before this call */
+    uint64_t origin_bytes;       /* that plan's range */
     int64_t place;               /* bytes into the planned range, or -1 */
     uint64_t place_bytes;
-    struct dcp_node *mate;       /* ALLOC: its FREE; FREE: its ALLOC */
+    struct dcp_node *mate;       /* FREE: the allocation that the plan ends */
+    struct dcp_node *seen_mate;  /* FREE: the one that it ended last ... */
+    uint32_t seen_age;           /* ... and how many iterations it had lived */
 
     uint32_t depth;              /* calls from the root */
     uint32_t visits;             /* leaves: iterations that ended here */
     uint32_t graph;              /* leaves: number of the variant's IR, 0: none */
     uint32_t built;              /* leaves: the tree's state when built */
+    bool placed;                 /* leaves: addresses were planned */
     uint64_t last_pass;          /* number of the iteration that came last */
     struct dcp_branch *branch;
 };

@@ -214,9 +214,10 @@ anchor_set(struct dcp_session *s, const struct dcp_period *period)
     s->steady = period->length && period->cycle == 1;
     s->odd = period->borders[period->iterations] != warm.log.call_count;
     dcp_info("the iteration was found: %u calls, %u recorded, %u shapes, "
-             "cycle %u",
+             "cycle %u, the last to %u of %u",
              period->length, period->iterations, period->shape_count,
-             period->cycle);
+             period->cycle, period->borders[period->iterations],
+             warm.log.call_count);
 }
 
 /* Keeps the recorded iterations, to test the analysis with. */
