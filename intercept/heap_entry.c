@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver's allocations and frees, served by the heap where it can. Every
+ * error that the arguments alone decide, and every pointer that is not ours,
+ * goes to the driver, so that the answer is its own. */
+#include "config.h"
+
+#include "intercept/heap.h"
+#include "intercept/heap_own.h"
+#include "intercept/heap_pool.h"
+#include "intercept/hook.h"
+
+enum { PITCH = 512 };
+
+/* Inside a capture an allocation is a node of the program's graph. A stream
+ * that cannot be asked is the driver's as well. */
+static bool
+is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (atomic_load_explicit(&dcp_heap_captures, memory_order_relaxed) == 0)
+        return false;
+    return dcp_real.cuStreamIsCapturing == NULL ||
+           dcp_real.cuStreamIsCapturing(stream, &status) ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUresult
+dcp_own_cuMemAlloc_v2(const struct dcp_hook_info *info,
+                      struct dcp_args_cuMemAlloc_v2 *args)
+{
+    CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
+
+    (void)info;
+    if (args->dptr && args->bytesize && dcp_heap_serves())
+        cu = dcp_heap_alloc(args->bytesize, NULL, true, args->dptr);
+    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+        cu = DCP_ASK(cuMemAlloc_v2, args->dptr, args->bytesize);
+    return cu;
+}
+
+static bool
+pitch_is_plain(const struct dcp_args_cuMemAllocPitch_v2 *args)
+{
+    unsigned element = args->ElementSizeBytes;
+    size_t bytes;
+
+    return args->dptr && args->pPitch && args->WidthInBytes && args->Height &&
+           (element == 4 || element == 8 || element == 16) &&
+           args->WidthInBytes <= SIZE_MAX - PITCH &&
+           !__builtin_mul_overflow(args->WidthInBytes + PITCH, args->Height,
+                                   &bytes) &&
+           dcp_heap_serves();
+}
+
+CUresult
+dcp_own_cuMemAllocPitch_v2(const struct dcp_hook_info *info,
+                           struct dcp_args_cuMemAllocPitch_v2 *args)
+{
+    CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
+
+    (void)info;
+    if (pitch_is_plain(args)) {
+        size_t pitch = (args->WidthInBytes + PITCH - 1) & ~(size_t)(PITCH - 1);
+
+        cu = dcp_heap_alloc(pitch * args->Height, NULL, true, args->dptr);
+        if (cu == CUDA_SUCCESS)
+            *args->pPitch = pitch;
+    }
+    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+        cu = DCP_ASK(cuMemAllocPitch_v2, args->dptr, args->pPitch,
+                     args->WidthInBytes, args->Height, args->ElementSizeBytes);
+    return cu;
+}
+
+CUresult
+dcp_own_cuMemFree_v2(const struct dcp_hook_info *info,
+                     struct dcp_args_cuMemFree_v2 *args)
+{
+    (void)info;
+    CUresult cu = dcp_heap_free_sync(args->dptr);
+
+    return cu == CUDA_ERROR_NOT_FOUND ? DCP_ASK(cuMemFree_v2, args->dptr) : cu;
+}
+
+CUresult
+dcp_own_cuMemAllocAsync(const struct dcp_hook_info *info,
+                        struct dcp_args_cuMemAllocAsync *args)
+{
+    CUstream stream = dcp_hook_stream(info, args->hStream);
+    CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
+
+    if (args->dptr && args->bytesize && dcp_heap_serves() &&
+        !is_capturing(stream)) {
+        unsigned pool = dcp_pool_current();
+
+        if (pool)
+            cu = dcp_heap_alloc_pool(args->bytesize, stream, false, pool,
+                                     args->dptr);
+    }
+    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+        cu = DCP_ASK(cuMemAllocAsync, args->dptr, args->bytesize, stream);
+    return cu;
+}
+
+CUresult
+dcp_own_cuMemAllocFromPoolAsync(const struct dcp_hook_info *info,
+                                struct dcp_args_cuMemAllocFromPoolAsync *args)
+{
+    CUstream stream = dcp_hook_stream(info, args->hStream);
+    CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
+
+    if (args->dptr && args->bytesize && dcp_heap_serves() &&
+        !is_capturing(stream)) {
+        unsigned pool = dcp_pool_number(args->pool);
+
+        if (pool)
+            cu = dcp_heap_alloc_pool(args->bytesize, stream, false, pool,
+                                     args->dptr);
+    }
+    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+        cu = DCP_ASK(cuMemAllocFromPoolAsync, args->dptr, args->bytesize,
+                     args->pool, stream);
+    return cu;
+}
+
+CUresult
+dcp_own_cuMemFreeAsync(const struct dcp_hook_info *info,
+                       struct dcp_args_cuMemFreeAsync *args)
+{
+    CUstream stream = dcp_hook_stream(info, args->hStream);
+    CUresult cu = CUDA_ERROR_NOT_FOUND;
+
+    if (!dcp_heap_owns(args->dptr) || !is_capturing(stream))
+        cu = dcp_heap_free(args->dptr, stream);
+    return cu == CUDA_ERROR_NOT_FOUND
+               ? DCP_ASK(cuMemFreeAsync, args->dptr, stream) : cu;
+}
+
+CUresult
+dcp_own_cuStreamDestroy_v2(const struct dcp_hook_info *info,
+                           struct dcp_args_cuStreamDestroy_v2 *args)
+{
+    (void)info;
+    dcp_heap_stream_gone(args->hStream);
+    return DCP_ASK(cuStreamDestroy_v2, args->hStream);
+}
