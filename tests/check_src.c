@@ -299,10 +299,10 @@ by_address(const void *a, const void *b)
 
     (void)a;
     (void)b;
-    /* in libc: whoever sorts calls this */
+    /* whoever sorts calls this; a sanitizer has a qsort of its own */
     ck_assert(!dcp_stack_name(__builtin_return_address(0), text, sizeof text));
-    ck_assert_msg(strncmp(text, "qsort", 5) == 0 ||
-                      strncmp(text, "libc.so", 7) == 0, "%s", text);
+    ck_assert_msg(!strncmp(text, "qsort", 5) || !strncmp(text, "lib", 3), "%s",
+                  text);
     ck_assert_ptr_nonnull(strstr(text, "+0x"));
     return 0;
 }

@@ -68,6 +68,21 @@ for line in open(sys.argv[2]):
 END
 fi
 
+# UPDATE=1 writes the rows of today into README.md
+if [[ -n ${UPDATE:-} ]]; then
+    awk -v keys="$work/keys" '
+        /^\| `dcprel\./ {
+            if (!done)
+                while ((getline line < keys) > 0)
+                    if (line ~ /^\| `dcprel\./)
+                        print line
+            done = 1
+            next
+        }
+        { print }' README.md >"$work/README.md" &&
+        cat "$work/README.md" >README.md
+fi
+
 # README.md: the section of our own, word for word; the manual: every variable
 grep '^| `dcprel\.' "$work/keys" >"$work/ours"
 grep '^| `dcprel\.' README.md | diff - "$work/ours" >"$work/diff" || {
