@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# DCP_LIBRARIES: what is needed as headers only (uthash; libunwind, which is
-# opened when the first call stack is taken and never linked: under LD_PRELOAD
-# it would take the place of the program's C++ unwinder), and Check for tests.
+# DCP_LIBRARIES: what is needed as headers only (uthash; jansson and libunwind,
+# which are opened when they are needed and never linked: under LD_PRELOAD their
+# names would come before those of the program's own libraries), and Check for
+# tests.
 AC_DEFUN([DCP_LIBRARIES], [
+PKG_CHECK_MODULES([JANSSON], [jansson >= 2.13], [],
+    [AC_MSG_ERROR([jansson is missing (Debian, Ubuntu: libjansson-dev)])])
 AC_CHECK_HEADER([uthash.h], [],
     [AC_MSG_ERROR([uthash.h is missing (Debian, Ubuntu: uthash-dev)])])
 AC_CHECK_HEADER([libunwind.h], [],

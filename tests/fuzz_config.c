@@ -27,7 +27,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#ifndef FUZZ_LIBFUZZER
 
 static const char seed[] =
     "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": "
