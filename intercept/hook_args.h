@@ -5,6 +5,7 @@
 #define DCP_INTERCEPT_HOOK_ARGS_H
 
 #include "intercept/hook_arity.h"
+#include "intercept/hook_cuda.h"
 
 struct dcp_hook_info;
 

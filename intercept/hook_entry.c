@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported bodies of WATCH and OWN rows. With nobody listening they are a
- * test and a jump; the rest is kept in functions of its own, so that this path
- * needs no stack frame. */
+/* The exported bodies of WATCH and OWN rows. A body is a few instructions: as
+ * long as nobody listens it jumps to the original and leaves every argument
+ * where it is. Otherwise it jumps to dcp_call_<symbol>, which is C. */
 #include "config.h"
 
 #include "intercept/hook_guard.h"
 #include "intercept/hook_private.h"
 
-#define BODY(symbol, idle, ...)                                                \
-    DCP_BODY CUresult CUDAAPI dcp_body_##symbol(DCP_PARAMS(__VA_ARGS__))       \
-    {                                                                          \
-        __typeof__(dcp_real.symbol) real =                                     \
-            __atomic_load_n(&dcp_real.symbol, __ATOMIC_RELAXED);               \
-                                                                               \
-        if (DCP_LIKELY((idle) && real))                                        \
-            return real(DCP_NAMES(__VA_ARGS__));                               \
-        return call_##symbol(DCP_NAMES(__VA_ARGS__));                          \
-    }
+#include <stddef.h>
 
 /* Between the two ends of a call the guard is set. */
-#define BODY_WATCH(symbol, canon, ...)                                         \
-    static __attribute__((noinline)) CUresult call_##symbol(                   \
-        DCP_PARAMS(__VA_ARGS__))                                               \
+#define CALL_WATCH(symbol, canon, ...)                                         \
+    DCP_BODY CUresult CUDAAPI dcp_call_##symbol(DCP_PARAMS(__VA_ARGS__));      \
+    CUresult CUDAAPI dcp_call_##symbol(DCP_PARAMS(__VA_ARGS__))                \
     {                                                                          \
         const struct dcp_sink *sink = dcp_hook_sink();                         \
         DCP_FIND_REAL(symbol, CUDA_ERROR_NOT_SUPPORTED);                       \
                                                                                \
-        if (!sink)                                                             \
+        if (DCP_UNLIKELY(!sink))                                               \
             return real(DCP_NAMES(__VA_ARGS__));                               \
         const struct dcp_hook_info *info = &dcp_hook_info[DCP_HOOK_##symbol];  \
         struct dcp_args_##canon box = {DCP_NAMES(__VA_ARGS__)};                \
@@ -38,18 +29,17 @@
         }                                                                      \
         dcp_hook_depth--;                                                      \
         return result;                                                         \
-    }                                                                          \
-    BODY(symbol, !dcp_hook_sink_any(), __VA_ARGS__)
+    }
 
-#define BODY_OWN(symbol, canon, ...)                                           \
-    static __attribute__((noinline)) CUresult call_##symbol(                   \
-        DCP_PARAMS(__VA_ARGS__))                                               \
+#define CALL_OWN(symbol, canon, ...)                                           \
+    DCP_BODY CUresult CUDAAPI dcp_call_##symbol(DCP_PARAMS(__VA_ARGS__));      \
+    CUresult CUDAAPI dcp_call_##symbol(DCP_PARAMS(__VA_ARGS__))                \
     {                                                                          \
         const struct dcp_sink *sink = dcp_hook_sink();                         \
         bool own = dcp_hook_owns();                                            \
         DCP_FIND_REAL(symbol, CUDA_ERROR_NOT_SUPPORTED);                       \
                                                                                \
-        if (!sink && !own)                                                     \
+        if (DCP_UNLIKELY(!sink && !own))                                       \
             return real(DCP_NAMES(__VA_ARGS__));                               \
         const struct dcp_hook_info *info = &dcp_hook_info[DCP_HOOK_##symbol];  \
         struct dcp_args_##canon box = {DCP_NAMES(__VA_ARGS__)};                \
@@ -63,30 +53,99 @@
         }                                                                      \
         dcp_hook_depth--;                                                      \
         return result;                                                         \
-    }                                                                          \
-    BODY(symbol, !dcp_hook_sink_any() && !dcp_hook_owns_any(), __VA_ARGS__)
+    }
 
-#define BODY_PASS(symbol, canon, ...)
-#define BODY_DOOR(symbol, canon, ...)                                          \
-    CUresult CUDAAPI dcp_body_##symbol(DCP_PARAMS(__VA_ARGS__));
-
+#define CALL_PASS(symbol, canon, ...)
+#define CALL_DOOR(symbol, canon, ...)
 #define ROW(kind, class, symbol, canon, ptds, args)                            \
-    BODY_##kind(symbol, canon, args)
+    CALL_##kind(symbol, canon, args)
 #include "intercept/hook.def"
 #undef ROW
 
-#define EXPORT_PASS(symbol)
-#define EXPORT_DOOR(symbol)
-#define EXPORT_WATCH(symbol) DCP_EXPORT_BODY(symbol);
-#define EXPORT_OWN(symbol) DCP_EXPORT_BODY(symbol);
-#define ROW(kind, class, symbol, canon, ptds, args) EXPORT_##kind(symbol)
+_Static_assert(offsetof(struct dcp_hook_state, sink) == 0 &&
+                   offsetof(struct dcp_hook_state, own) == 8 &&
+                   sizeof(bool) == 1,
+               "the bodies know where these are");
+
+/* clang-format off */
+#if defined(__x86_64__)
+#define LABELS(symbol)                                                         \
+    ".p2align 4\n"                                                             \
+    ".globl " symbol ", dcp_body_" symbol "\n"                                 \
+    ".hidden dcp_body_" symbol "\n"                                            \
+    ".type " symbol ", @function\n"                                            \
+    ".type dcp_body_" symbol ", @function\n"                                   \
+    symbol ":\n"                                                               \
+    "dcp_body_" symbol ":\n"                                                   \
+    "    endbr64\n"
+#define IF_SINK(symbol)                                                        \
+    "    cmpq $0, dcp_hook_state(%rip)\n"                                      \
+    "    jne dcp_call_" symbol "\n"
+#define IF_OWN(symbol)                                                         \
+    "    cmpb $0, 8 + dcp_hook_state(%rip)\n"                                  \
+    "    jne dcp_call_" symbol "\n"
+#define GO(symbol)                                                             \
+    "    movq dcp_real + 8 * dcp_row(%rip), %r11\n"                            \
+    "    testq %r11, %r11\n"                                                   \
+    "    je dcp_call_" symbol "\n"                                             \
+    "    jmp *%r11\n"                                                          \
+    ".size " symbol ", . - " symbol "\n"
+#elif defined(__aarch64__)
+#define LABELS(symbol)                                                         \
+    ".p2align 4\n"                                                             \
+    ".globl " symbol ", dcp_body_" symbol "\n"                                 \
+    ".hidden dcp_body_" symbol "\n"                                            \
+    ".type " symbol ", %function\n"                                            \
+    ".type dcp_body_" symbol ", %function\n"                                   \
+    symbol ":\n"                                                               \
+    "dcp_body_" symbol ":\n"                                                   \
+    "    hint #34\n"
+#define IF_SINK(symbol)                                                        \
+    "    adrp x16, dcp_hook_state\n"                                           \
+    "    ldr x17, [x16, #:lo12:dcp_hook_state]\n"                              \
+    "    cbz x17, 1f\n"                                                        \
+    "    b dcp_call_" symbol "\n"                                              \
+    "1:\n"
+#define IF_OWN(symbol)                                                         \
+    "    add x16, x16, #:lo12:dcp_hook_state\n"                                \
+    "    ldrb w17, [x16, #8]\n"                                                \
+    "    cbz w17, 1f\n"                                                        \
+    "    b dcp_call_" symbol "\n"                                              \
+    "1:\n"
+#define GO(symbol)                                                             \
+    "    adrp x16, dcp_real + 8 * dcp_row\n"                                   \
+    "    add x16, x16, #:lo12:dcp_real + 8 * dcp_row\n"                        \
+    "    ldr x16, [x16]\n"                                                     \
+    "    cbz x16, 1f\n"                                                        \
+    "    br x16\n"                                                             \
+    "1:  b dcp_call_" symbol "\n"                                              \
+    ".size " symbol ", . - " symbol "\n"
+#else
+#error "the bodies are in assembler and know nothing of this processor"
+#endif
+
+/* One statement, so that the rows are counted in their order. */
+#define BODY_PASS(symbol)
+#define BODY_DOOR(symbol)
+#define BODY_WATCH(symbol) LABELS(symbol) IF_SINK(symbol) GO(symbol)
+#define BODY_OWN(symbol) LABELS(symbol) IF_SINK(symbol) IF_OWN(symbol) GO(symbol)
+__asm__(".text\n"
+        ".set dcp_row, 0\n"
+#define ROW(kind, class, symbol, canon, ptds, args)                            \
+        BODY_##kind(#symbol) ".set dcp_row, dcp_row + 1\n"
 #include "intercept/hook.def"
 #undef ROW
+);
+/* clang-format on */
 
 #define ADDRESS_PASS(symbol) NULL
 #define ADDRESS_WATCH(symbol) (void *)dcp_body_##symbol
 #define ADDRESS_OWN(symbol) (void *)dcp_body_##symbol
 #define ADDRESS_DOOR(symbol) (void *)dcp_body_##symbol
+#define ROW(kind, class, symbol, canon, ptds, args)                            \
+    extern DCP_BODY CUresult CUDAAPI dcp_body_##symbol(DCP_PARAMS(args));
+#include "intercept/hook.def"
+#undef ROW
 void *const dcp_hook_body[DCP_HOOK_COUNT] = {
 #define ROW(kind, class, symbol, canon, ptds, args)                            \
     [DCP_HOOK_##symbol] = ADDRESS_##kind(symbol),
