@@ -70,6 +70,8 @@ extern _Thread_local struct sim_thread sim_thread;
 
 void *sim_object_new(enum sim_kind kind, size_t bytes);
 void sim_object_free(void *object);
+/* No longer a valid handle, but other threads may still hold the pointer. */
+void sim_object_retire(void *object);
 /* The object behind a handle, or NULL when it is none of that kind (any bits
  * may be passed). */
 void *sim_object_get(const void *handle, enum sim_kind kind);
@@ -83,7 +85,9 @@ uint64_t sim_random(void); /* under the lock */
 
 /* ---- sim_fail.c: the head of each entry point --------------------------- */
 
-enum sim_need { SIM_NONE, SIM_INIT, SIM_CURRENT };
+/* SIM_START: not in a forked child or a host function; SIM_INIT: after cuInit;
+ * SIM_CURRENT: with a context that is current and in order. */
+enum sim_need { SIM_NONE, SIM_START, SIM_INIT, SIM_CURRENT };
 
 struct sim_site {
     const char *name;

@@ -287,7 +287,8 @@ ctx_destroy(CUcontext handle)
     for (int i = 0; i < sim_thread.depth; i++)
         if (sim_thread.stack[i] == ctx)
             sim_thread.stack[i] = NULL;
-    sim_object_free(ctx);
+    ctx->legacy = NULL;
+    sim_object_retire(ctx);
     return CUDA_SUCCESS;
 }
 
@@ -439,6 +440,8 @@ ctx_synchronize(CUcontext handle)
     struct sim_ctx *ctx = sim_ctx_get(handle);
     if (ctx == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
+    if (ctx->legacy == NULL)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (ctx->error != CUDA_SUCCESS)
         return ctx->error;
     if (sim_capture_in(ctx)) {

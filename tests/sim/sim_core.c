@@ -56,16 +56,31 @@ sim_object_new(enum sim_kind kind, size_t bytes)
     return object;
 }
 
-void
-sim_object_free(void *at)
+static void
+table_remove(struct sim_object *object)
 {
-    struct sim_object *object = at;
     struct sim_object **link = &table[slot_of(object)];
     while (*link != object)
         link = &(*link)->chain;
     *link = object->chain;
     table_used--;
-    free(object);
+}
+
+void
+sim_object_free(void *at)
+{
+    table_remove(at);
+    free(at);
+}
+
+void
+sim_object_retire(void *at)
+{
+    static struct sim_object *retired;
+    struct sim_object *object = at;
+    table_remove(object);
+    object->chain = retired;
+    retired = object;
 }
 
 int

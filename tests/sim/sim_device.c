@@ -100,7 +100,7 @@ sim_device_get(CUdevice device)
 CUresult
 cuInit(unsigned int flags)
 {
-    SIM_API(SIM_NONE);
+    SIM_API(SIM_START);
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_ready)

@@ -118,6 +118,11 @@ thread_start(pthread_t *thread, void *(*body)(void *))
 {
     sigset_t all, old;
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV); /* what a kernel does must be seen */
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGABRT);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_create(thread, NULL, body, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -285,8 +290,9 @@ poll_all(void)
 static void
 worker_rest(void)
 {
+    bool polling = polls != NULL;
     pthread_mutex_unlock(&sim_lock);
-    if (polls) {
+    if (polling) {
         nap(20000);
     } else {
         for (int i = 0; i < 1000; i++) {

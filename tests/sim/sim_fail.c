@@ -172,7 +172,12 @@ sim_enter(struct sim_site *site, enum sim_need need)
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (need >= SIM_CURRENT) {
         struct sim_ctx *ctx = sim_thread.stack[sim_thread.depth - 1];
-        result = ctx ? ctx->error : CUDA_ERROR_INVALID_CONTEXT;
+        if (ctx == NULL)
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        else if (ctx->legacy == NULL)
+            result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        else
+            result = ctx->error;
     }
     if (result != CUDA_SUCCESS)
         pthread_mutex_unlock(&sim_lock);

@@ -34,9 +34,9 @@ sim_alloc_work_new(CUDA_MEM_ALLOC_NODE_PARAMS *desc, struct sim_work **out)
     desc->dptr = (CUdeviceptr)range->base;
     struct sim_work *work = sim_work_new(SIM_WORK_ALLOC);
     work->alloc.desc = *desc;
-    memcpy(work->alloc.access, desc->accessDescs,
-           desc->accessDescs ? desc->accessDescCount * sizeof *desc->accessDescs
-                             : 0);
+    if (desc->accessDescs)
+        memcpy(work->alloc.access, desc->accessDescs,
+               desc->accessDescCount * sizeof *desc->accessDescs);
     work->alloc.desc.accessDescs =
         desc->accessDescCount ? work->alloc.access : NULL;
     work->alloc.range = range;

@@ -36,8 +36,24 @@ skip_space(const char *at)
 static const char *
 word_end(const char *at)
 {
-    while (isalnum((unsigned char)*at) || *at == '_' || *at == '$' || *at == '.')
+    while (isalnum((unsigned char)*at) || *at == '_' || *at == '$')
         at++;
+    return at;
+}
+
+/* Behind ".ptr": what it points at (".global .align 4") is no part of the
+ * parameter's layout. */
+static const char *
+skip_target(const char *at)
+{
+    at = skip_space(at);
+    if (*at == '.' && strncmp(at, ".align", 6) != 0)
+        at = skip_space(word_end(at + 1));
+    if (strncmp(at, ".align", 6) == 0) {
+        char *end;
+        strtoul(at + 6, &end, 10);
+        at = end;
+    }
     return at;
 }
 
@@ -54,14 +70,12 @@ param_parse(const char *at, struct dcpsim_param *param, uint32_t *end)
             count = (uint32_t)strtoul(at + 1, (char **)&at, 10);
             at += *at == ']';
         } else if (*at == '.') {
-            const char *stop = word_end(at + 1);
+            bool pointer = strncmp(at, ".ptr", 4) == 0;
             if (strchr("usbf", at[1]) && isdigit((unsigned char)at[2]))
                 unit = (uint32_t)strtoul(at + 2, NULL, 10) / 8;
-            else if (strncmp(at, ".ptr", 4) == 0)
-                at = skip_space(stop); /* .ptr .global .align n: of the target */
-            if (strncmp(at, ".align", 6) == 0)
-                strtoul(at + 6, (char **)&stop, 10);
-            at = stop;
+            at = word_end(at + 1);
+            if (pointer)
+                at = skip_target(at);
         } else if (*at && *at != ',' && *at != ')') {
             at = word_end(at) > at ? word_end(at) : at + 1;
         }
