@@ -5,6 +5,8 @@
 
 #include "src/arena.h"
 
+enum { TRIES = 4 };
+
 /* A launch, copy or fill that touches a persistent buffer. */
 struct item {
     uint32_t node;
@@ -112,23 +114,44 @@ find_items(struct finder *f)
     return DCP_OK;
 }
 
-/* The number of times that most keys come, if it is more than 1 and goes for
- * at least half of them; `votes` is scratch, by number of times. */
+/* Takes the number of times that most of the keys left come, from 2 on: `votes`
+ * by number of times. 1: none is left. */
 static uint32_t
-common_count(const struct finder *f, uint32_t *votes)
+next_count(const struct finder *f, uint32_t *votes)
 {
-    uint32_t best = 0;
+    uint32_t best = 1, most = 0;
 
-    for (uint32_t k = 0; k < f->key_count; k++)
-        votes[f->times[k]]++;
-    for (uint32_t t = 1; t <= f->item_count; t++)
-        if (votes[t] > votes[best])
-            best = t;
-    return best > 1 && votes[best] * 2 >= f->key_count ? best : 1;
+    for (uint32_t t = 2; t <= f->item_count; t++) {
+        if (votes[t] <= most)
+            continue;
+        best = t;
+        most = votes[t];
+    }
+    votes[best] = 0;
+    return best;
+}
+
+/* True when from the first to the last of the keys that come `count` times
+ * most of the work comes so often, or a multiple of it. */
+static bool
+covers(const struct finder *f, uint32_t count)
+{
+    uint32_t first = f->item_count, last = 0, same = 0;
+
+    for (uint32_t i = 0; i < f->item_count; i++) {
+        if (f->times[f->items[i].key] != count)
+            continue;
+        first = i < first ? i : first;
+        last = i;
+    }
+    for (uint32_t i = first; i <= last; i++)
+        same += f->times[f->items[i].key] % count == 0;
+    return same * 4 >= (last - first + 1) * 3;
 }
 
 /* Steps begin with the first of the keys that come `count` times, and each
- * holds nearly every such key once; a loop over shared weights does not. */
+ * holds nearly every such key once; a loop over shared weights does not, nor
+ * does a forward pass that is done again, backwards. */
 static bool
 cut_steps(struct finder *f, uint32_t count, uint32_t *last)
 {
@@ -200,12 +223,34 @@ set_steps(struct dcp_graph *graph, const uint32_t *starts, uint32_t count)
     graph->micro_count = count;
 }
 
+/* Tries the likeliest numbers of steps; *idle of them are no steps. */
+static uint32_t
+find_count(struct finder *f, uint32_t *votes, uint32_t *idle)
+{
+    uint32_t last = 0;
+
+    for (uint32_t k = 0; k < f->key_count; k++)
+        votes[f->times[k]]++;
+    for (int try = 0; try < TRIES; try++) {
+        uint32_t count = next_count(f, votes);
+        if (count == 1)
+            break;
+        if (count > UINT16_MAX || !covers(f, count) ||
+            !cut_steps(f, count, &last))
+            continue;
+        *idle = count_idle(f, count, last);
+        return count;
+    }
+    *idle = 0;
+    return 1;
+}
+
 enum dcp_status
 dcp_micro_fill(struct dcp_graph *graph)
 {
     struct finder f = {.graph = graph};
     enum dcp_status status = find_items(&f);
-    uint32_t *votes = NULL, count = 1, idle = 0, last = 0;
+    uint32_t *votes = NULL;
 
     if (!status) {
         votes = dcp_arena_alloc(&f.arena, (f.item_count + 2u) * sizeof *votes);
@@ -213,11 +258,7 @@ dcp_micro_fill(struct dcp_graph *graph)
             status = DCP_NOMEM;
     }
     if (!status) {
-        count = common_count(&f, votes);
-        if (count > UINT16_MAX || (count > 1 && !cut_steps(&f, count, &last)))
-            count = 1;
-        if (count > 1)
-            idle = count_idle(&f, count, last);
+        uint32_t idle, count = find_count(&f, votes, &idle);
         set_steps(graph, f.starts + idle, count - idle);
     }
     dcp_arena_release(&f.arena);

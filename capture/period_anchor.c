@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { WEAK_REPEATS = 6 };
-#define WEAK_SHARE 0.25 /* of lasting objects that the update alone touches */
+#define WEAK_SHARE 0.23 /* of lasting objects that the update alone touches */
 #define CLOSE_SHARE 0.5 /* ... that come thick at the update without states */
 
 static int
@@ -32,7 +32,7 @@ update_tail(struct dcp_walk *walk, const struct dcp_mark *mark,
         if (dcp_mark_keeps(walk, mark, o, &first, &last) && last > 0)
             scratch[count++] = (uint32_t)last;
     qsort(scratch, count, sizeof *scratch, by_number);
-    uint32_t gap = mark->near / 8 > 3 ? mark->near / 8 : 3;
+    uint32_t gap = mark->near / 2 > 3 ? mark->near / 2 : 3;
     for (uint32_t i = 0; i < count && scratch[i] - tail <= gap; i++)
         tail = scratch[i];
     return tail;
@@ -216,23 +216,40 @@ anchor_fill(const struct dcp_walk *walk, const struct dcp_mark *mark,
     }
 }
 
-/* The share of lasting objects that are touched in the last stretch before the
- * ends and nowhere else. Around the border of two accumulation steps the same
- * weights are touched on both sides; states are touched before it only. */
+/* True when the object is touched within positions (after, until]. */
+static bool
+is_touched(const struct dcp_walk *walk, uint32_t object, uint32_t after,
+           uint32_t until)
+{
+    for (uint32_t i = walk->touches.start[object + 1];
+         i > walk->touches.start[object]; i--)
+        if (walk->touches.items[i - 1] <= until)
+            return walk->touches.items[i - 1] > after;
+    return false;
+}
+
+/* Of the lasting objects that the last iteration touches, the share that is
+ * touched in the last stretch before the ends and nowhere else. Around the
+ * border of two accumulation steps the same weights are touched on both sides;
+ * states are touched before it only. */
 static double
 share_before(struct dcp_walk *walk, const struct dcp_mark *mark,
              const uint32_t *ends)
 {
     struct dcp_mark end = {
         .at = ends, .count = mark->count, .before = 2 * mark->near};
-    int64_t first, last;
-    uint32_t count = 0;
+    uint32_t last = mark->count - 1, count = 0, all = 0;
+    int64_t from, to;
 
-    if (end.count < 2)
+    if (mark->count < 2)
         return 0;
-    for (uint32_t o = 0; o < walk->object_count; o++)
-        count += dcp_mark_keeps(walk, &end, o, &first, &last);
-    return (double)count / walk->object_count;
+    for (uint32_t o = 0; o < walk->object_count; o++) {
+        if (!is_touched(walk, o, ends[last - 1], ends[last]))
+            continue;
+        all++;
+        count += dcp_mark_keeps(walk, &end, o, &from, &to);
+    }
+    return all ? (double)count / all : 0;
 }
 
 /* One way to find the ends of iterations: by states, or (`close`) by where
