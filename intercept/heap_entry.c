@@ -4,6 +4,7 @@
  * goes to the driver, so that the answer is its own. */
 #include "config.h"
 
+#include "intercept/frame.h"
 #include "intercept/heap.h"
 #include "intercept/heap_own.h"
 #include "intercept/heap_pool.h"
@@ -144,4 +145,18 @@ dcp_own_cuStreamDestroy_v2(const struct dcp_hook_info *info,
     (void)info;
     dcp_heap_stream_gone(args->hStream);
     return DCP_ASK(cuStreamDestroy_v2, args->hStream);
+}
+
+CUresult
+dcp_own_cuDevicePrimaryCtxReset_v2(
+    const struct dcp_hook_info *info,
+    struct dcp_args_cuDevicePrimaryCtxReset_v2 *args)
+{
+    (void)info;
+    if (dcp_heap_context() && args->dev == dcp_frame_device()) {
+        if (dcp_heap_serves())
+            dcp_real.cuCtxSynchronize();
+        dcp_heap_reset();
+    }
+    return DCP_ASK(cuDevicePrimaryCtxReset_v2, args->dev);
 }

@@ -18,7 +18,7 @@ static struct {
     CUdeviceptr start;
     struct dcp_frame *frames; /* in order, without gaps; NULL before use */
     size_t count, most;
-    bool host;            /* one of them is in host memory */
+    atomic_bool host;     /* one of them is in host memory */
 } plan;
 
 /* One entry a page would do for the worst case; only used ones cost. */
@@ -65,7 +65,8 @@ part_add(CUdeviceptr at, size_t bytes)
         cu = dcp_frame_back(frame, at, bytes, true);
     if (cu == CUDA_SUCCESS) {
         plan.count++;
-        plan.host |= frame->host;
+        if (frame->host)
+            atomic_store(&plan.host, true);
     }
     return cu;
 }
@@ -77,9 +78,10 @@ cut_back(size_t count)
     while (plan.count > count &&
            dcp_frame_release(&plan.frames[plan.count - 1]) == CUDA_SUCCESS)
         plan.count--;
-    plan.host = false;
+    bool host = false;
     for (size_t i = 0; i < plan.count; i++)
-        plan.host |= plan.frames[i].host;
+        host |= plan.frames[i].host;
+    atomic_store(&plan.host, host);
 }
 
 static CUresult
@@ -171,18 +173,29 @@ is_planned(CUdeviceptr address)
                                         &plan.bytes, memory_order_relaxed);
 }
 
+static bool
+touches_host(const struct dcp_block *block)
+{
+    bool host = false;
+
+    dcp_lock_take(&dcp_heap.lock);
+    for (size_t i = 0; i < plan.count && !host; i++) {
+        const struct dcp_frame *frame = &plan.frames[i];
+
+        host = frame->host && frame->at < block->base + block->bytes &&
+               block->base < frame->at + frame->bytes;
+    }
+    dcp_lock_give(&dcp_heap.lock);
+    return host;
+}
+
 bool
 dcp_plan_find(CUdeviceptr address, struct dcp_block *out)
 {
     if (!is_planned(address) || !plan.ops->find(address, out))
         return false;
-    for (size_t i = 0; plan.host && i < plan.count; i++) {
-        const struct dcp_frame *frame = &plan.frames[i];
-
-        if (frame->at < out->base + out->bytes &&
-            out->base < frame->at + frame->bytes && frame->host)
-            out->host = true;
-    }
+    if (atomic_load_explicit(&plan.host, memory_order_relaxed))
+        out->host = touches_host(out);
     return true;
 }
 

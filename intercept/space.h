@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the questions below read; space.c alone writes it. */
+/* What the questions below read; space.c alone writes it, base last. */
 struct dcp_space {
     atomic_ullong base; /* 0: closed */
     atomic_size_t bytes;
@@ -39,7 +39,7 @@ static inline bool
 dcp_space_has(CUdeviceptr address)
 {
     CUdeviceptr base =
-        atomic_load_explicit(&dcp_space.base, memory_order_relaxed);
+        atomic_load_explicit(&dcp_space.base, memory_order_acquire);
 
     return base && address - base < atomic_load_explicit(&dcp_space.bytes,
                                                          memory_order_relaxed);
@@ -50,7 +50,7 @@ static inline bool
 dcp_space_is_planned(CUdeviceptr address)
 {
     return address - atomic_load_explicit(&dcp_space.base,
-                                          memory_order_relaxed) >=
+                                          memory_order_acquire) >=
            dcp_space.half;
 }
 

@@ -5,6 +5,7 @@
  * hit. */
 #include "config.h"
 
+#include "src/arena.h"
 #include "src/log.h"
 
 #include "intercept/frame.h"
@@ -751,6 +752,21 @@ START_TEST(failing_calls)
 }
 END_TEST
 
+/* The library's own memory runs out after so many allocations. */
+START_TEST(failing_arena)
+{
+    plan_live = 0;
+    for (long at = 0; at < 80; at++) {
+        start(2 * MIB, 256 * MIB, 150 * MIB, true);
+        dcp_arena_fail_after(at);
+        everything();
+        dcp_arena_fail_after(-1);
+        ck_assert_uint_eq(stats().used, 0);
+        finish();
+    }
+}
+END_TEST
+
 static int events[2];
 
 static void
@@ -911,6 +927,7 @@ heap_suite(void)
     tcase_add_test(tcase, no_virtual_memory);
     tcase_add_test(tcase, small_virtual_range);
     tcase_add_loop_test(tcase, failing_calls, 0, 6);
+    tcase_add_test(tcase, failing_arena);
     tcase_add_loop_test(tcase, step_peaks, 0, heap_step_cases);
     suite_add_tcase(suite, tcase);
     return suite;
