@@ -51,6 +51,12 @@ struct dcp_period {
  * such a run (no states, inference) are cut by strict repetition. Allocations,
  * frees, events and waits may differ from one iteration to the next.
  *
+ * `repeats` full iterations are enough where states are a good part of what the
+ * program keeps; where not (only the last layer is trained, inference) about
+ * six times as many are wanted, since the accumulation steps of a first
+ * iteration look the same. More steps than that, with the host waiting after
+ * each, may be taken for iterations.
+ *
  * DCP_OK with iterations 0 when there is nothing to be found yet; DCP_NOMEM.
  * What `out` leads to lies in `arena`; scratch memory is mapped and given back.
  * `options` may be NULL. Time n log n in calls and references. */
