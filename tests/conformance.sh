@@ -54,7 +54,7 @@ done
 
 sed -n 's/^SIM_ENTRY(.*, \(cu[A-Za-z0-9_]*\))$/\1/p' \
     "$source/tests/sim/sim_entry.def" | sort >"$dir/wanted"
-nm -D --defined-only "$sim/libcuda.so.1" | sed -n 's/.* T \(cu.*\)/\1/p' |
+nm -D --defined-only "$sim/libcuda.so.1" | sed -n 's/.* [TW] \(cu.*\)/\1/p' |
     sort >"$dir/this"
 same "exports" "$dir/wanted"
 

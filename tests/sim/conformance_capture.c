@@ -126,12 +126,14 @@ check_info(void)
     say("add_to_captured", CU(cuGraphAddEmptyNode)(&node, graph, NULL, 0));
     say("update_add", CU(cuStreamUpdateCaptureDependencies)(
                           a, &node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
-    CU(cuStreamGetCaptureInfo_v3)(a, &value, &id, &graph, &front, &data, &count);
+    CU(cuStreamGetCaptureInfo_v3)(a, &value, &id, &graph, &front, &data,
+                                  &count);
     say("info_front_2", (long long)count);
     say("update_set", CU(cuStreamUpdateCaptureDependencies)(
                           a, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
     launch_fill(a, y, 2.0f, 64);
-    CU(cuStreamGetCaptureInfo_v3)(a, &value, &id, &graph, &front, &data, &count);
+    CU(cuStreamGetCaptureInfo_v3)(a, &value, &id, &graph, &front, &data,
+                                  &count);
     CUgraphNode last = count ? front[0] : NULL;
     CU(cuGraphNodeGetDependencies)(last, NULL, &count);
     say("last_before", (long long)count);

@@ -113,13 +113,15 @@ check_lookup(void)
     void *address = (void *)1;
     say("v1", CU(cuGetProcAddress)("cuMemAlloc", &address, 11030, 0));
     say_text("v1", symbol_of("cuMemAlloc", address));
-    say("v1_unknown", CU(cuGetProcAddress)("cuNoSuchThing", &address, 11030, 0));
+    say("v1_unknown",
+        CU(cuGetProcAddress)("cuNoSuchThing", &address, 11030, 0));
     say("v1_too_old", CU(cuGetProcAddress)("cuMemAllocAsync", &address, 11000,
                                            0));
     ask("v2_no_status", CU(cuGetProcAddress_v2)("cuNoSuchThing", &address,
                                                 12000, 0, NULL));
     CUdriverProcAddressQueryResult status;
-    say("null_name", CU(cuGetProcAddress_v2)(NULL, &address, 12000, 0, &status));
+    say("null_name",
+        CU(cuGetProcAddress_v2)(NULL, &address, 12000, 0, &status));
     say("null_out", CU(cuGetProcAddress_v2)("cuInit", NULL, 12000, 0, &status));
     say("bad_flags",
         CU(cuGetProcAddress_v2)("cuInit", &address, 12000, 64, &status));
@@ -195,7 +197,8 @@ check_library(void)
                                               NULL, NULL, 0));
     say("get_kernel", CU(cuLibraryGetKernel)(&fill, library, "fill"));
     say("get_kernel_copy", CU(cuLibraryGetKernel)(&copy, library, "copy"));
-    say("get_kernel_missing", CU(cuLibraryGetKernel)(&copy, library, "nothing"));
+    say("get_kernel_missing",
+        CU(cuLibraryGetKernel)(&copy, library, "nothing"));
     say("kernel_count", CU(cuLibraryGetKernelCount)(&count, library));
     say("kernel_count_positive", count > 2);
     say("kernel_get_function", CU(cuKernelGetFunction)(&func, fill));
@@ -287,7 +290,8 @@ check_launch(void)
     say("set_dynamic_1g",
         CU(cuFuncSetAttribute)(
             fill, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 30));
-    say("set_regs", CU(cuFuncSetAttribute)(fill, CU_FUNC_ATTRIBUTE_NUM_REGS, 1));
+    say("set_regs",
+        CU(cuFuncSetAttribute)(fill, CU_FUNC_ATTRIBUTE_NUM_REGS, 1));
     int blocks = 0;
     say("occupancy", CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(
                          &blocks, fill, 1024, 0));
@@ -303,7 +307,8 @@ check_module(void)
     CUdeviceptr at = 0;
     size_t bytes = 0, offset = 0;
     begin("module");
-    say("load_garbage", CU(cuModuleLoadData)(&other, "garbage garbage garbage"));
+    say("load_garbage",
+        CU(cuModuleLoadData)(&other, "garbage garbage garbage"));
     say("load_null", CU(cuModuleLoadData)(&other, NULL));
     say("load_missing_file", CU(cuModuleLoad)(&other, "/nonexistent/image"));
     say("function_missing", CU(cuModuleGetFunction)(&func, module, "nothing"));

@@ -276,10 +276,12 @@ attributes_of(const char *name, CUdeviceptr at)
     };
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
         snprintf(what, sizeof what, "%s_%s", name, asks[i].name);
-        say(what, CU(cuPointerGetAttribute)(asks[i].out, asks[i].attribute, at));
+        say(what,
+            CU(cuPointerGetAttribute)(asks[i].out, asks[i].attribute, at));
     }
     snprintf(what, sizeof what, "%s_values", name);
-    ask(what, type * 1000 + (unsigned)(ordinal + 10) * 10 + managed * 2 + mapped);
+    ask(what, type * 1000 + (unsigned)(ordinal + 10) * 10 + managed * 2 +
+                  mapped);
     snprintf(what, sizeof what, "%s_range", name);
     ask(what, (long long)(at - start) * 1000000 + (long long)bytes);
 }

@@ -94,7 +94,8 @@ check_host_functions(void)
     CU(cuStreamSynchronize)(stream);
     ask("host_calls_driver", inside);
     say("callback", CU(cuStreamAddCallback)(stream, note_status, NULL, 0));
-    say("callback_flags", CU(cuStreamAddCallback)(stream, note_status, NULL, 1));
+    say("callback_flags",
+        CU(cuStreamAddCallback)(stream, note_status, NULL, 1));
     CU(cuStreamSynchronize)(stream);
     say("callback_status", callback_status);
     CU(cuStreamDestroy_v2)(stream);

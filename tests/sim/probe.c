@@ -136,7 +136,8 @@ leak(void)
     if (cuMemAlloc(&at, 256) || cuStreamCreate(&stream, 0) ||
         cuMemAllocAsync(&at, 256, stream) || cuEventCreate(&event, 0) ||
         cuGraphCreate(&graph, 0) || cuGraphInstantiate(&exec, graph, 0) ||
-        cuMemAllocHost(&host, 256) || cuMemAddressReserve(&at, 1 << 20, 0, 0, 0))
+        cuMemAllocHost(&host, 256) ||
+        cuMemAddressReserve(&at, 1 << 20, 0, 0, 0))
         return 1;
     return 0;
 }

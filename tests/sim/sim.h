@@ -61,7 +61,11 @@ struct sim_thread {
     int depth;
     CUstreamCaptureMode mode;
     bool in_host;             /* runs a host function: no driver calls */
-    struct sim_stream *own;   /* the per-thread streams, one a context */
+    struct {                  /* the per-thread streams, one a context */
+        uint64_t age;         /* the context's, when it was made */
+        struct sim_stream *stream;
+    } own[8];
+    int own_count;
 };
 
 extern pthread_mutex_t sim_lock;
@@ -83,7 +87,7 @@ uint64_t sim_now(void);
 uint64_t sim_env(const char *name, uint64_t fallback); /* 1G, 64k, 0x.. */
 uint64_t sim_random(void); /* under the lock */
 
-/* ---- sim_fail.c: the head of each entry point --------------------------- */
+/* ---- sim_fail.c: the head of each entry point -------------------------- */
 
 /* SIM_START: not in a forked child or a host function; SIM_INIT: after cuInit;
  * SIM_CURRENT: with a context that is current and in order. */
@@ -98,6 +102,8 @@ struct sim_site {
 
 CUresult sim_enter(struct sim_site *site, enum sim_need need);
 void sim_leave(const int *guard);
+/* What the kernel that now runs shall end with (DCPSIM_FAULT). */
+CUresult sim_fail_kernel(const char *name);
 int sim_rest_enter(const char *name, void **slot);
 
 /* Counts, logs, injects a failure, checks the state of driver and thread, and
@@ -109,7 +115,7 @@ int sim_rest_enter(const char *name, void **slot);
         return enter_;                                                         \
     int guard_ __attribute__((cleanup(sim_leave), unused)) = 0
 
-/* ---- sim_device.c, sim_context.c ----------------------------------------- */
+/* ---- sim_device.c, sim_context.c --------------------------------------- */
 
 struct sim_device {
     int ordinal;         /* as the program counts them */
@@ -127,9 +133,9 @@ struct sim_ctx {
     struct sim_device *device;
     bool primary;
     unsigned flags;
-    int attached;            /* threads' stacks that hold it */
     CUresult error;          /* sticky */
-    struct sim_stream *legacy;
+    uint64_t age;            /* another number after each reset */
+    struct sim_stream *legacy; /* NULL: destroyed, or not yet made */
     struct sim_stream *streams; /* all, the legacy one first */
     uint32_t pending;        /* ops not done */
     size_t limits[CU_LIMIT_MAX];
@@ -146,8 +152,11 @@ struct sim_ctx *sim_ctx_current(void);
 struct sim_ctx *sim_ctx_get(CUcontext handle); /* NULL: the current one */
 CUcontext sim_ctx_handle(struct sim_ctx *ctx);
 void sim_ctx_wait(struct sim_ctx *ctx);
+struct sim_ctx *sim_ctx_new(struct sim_device *device, unsigned flags);
+void sim_ctx_begin(struct sim_ctx *ctx); /* its life, or another one */
+void sim_ctx_clear(struct sim_ctx *ctx); /* all that belongs to it goes */
 
-/* ---- sim_range.c: what lies at an address -------------------------------- */
+/* ---- sim_range.c: what lies at an address ------------------------------ */
 
 enum sim_place { SIM_DEVICE, SIM_POOLED, SIM_MANAGED, SIM_PINNED,
                  SIM_REGISTERED, SIM_RESERVED, SIM_MAPPED, SIM_GLOBAL,
@@ -186,14 +195,14 @@ CUresult sim_range_check(uintptr_t at, size_t bytes, bool host);
 CUresult sim_range_touch(uintptr_t at, size_t bytes, bool write);
 size_t sim_range_count(enum sim_place place);
 
-/* ---- sim_arena.c: address space for device memory ------------------------- */
+/* ---- sim_arena.c: address space for device memory ---------------------- */
 
 void *sim_arena_alloc(size_t bytes, size_t align);
 void sim_arena_free(void *base, size_t bytes);
 bool sim_arena_owns(uintptr_t address);
 size_t sim_page_round(size_t bytes);
 
-/* ---- sim_work.c: what an op does ------------------------------------------ */
+/* ---- sim_work.c: what an op does --------------------------------------- */
 
 enum sim_work_kind {
     SIM_WORK_EMPTY,
@@ -293,7 +302,7 @@ CUresult sim_kernel_work_new(const CUDA_KERNEL_NODE_PARAMS_v3 *params,
                              struct sim_work **out);
 CUresult sim_kernel_work_attr(struct sim_work *work, CUlaunchAttributeID id,
                               const CUlaunchAttributeValue *value);
-void sim_kernel_run(const struct sim_kernel_work *work);
+CUresult sim_kernel_run(const struct sim_kernel_work *work);
 
 /* sim_copy.c */
 CUresult sim_copy_work_new(const CUDA_MEMCPY3D *desc, struct sim_ctx *ctx,
@@ -310,7 +319,7 @@ CUresult sim_memop_work_new(const CUstreamBatchMemOpParams *ops, unsigned count,
                             unsigned flags, struct sim_ctx *ctx,
                             struct sim_work **out);
 
-/* ---- sim_exec.c: when an op is done ---------------------------------------- */
+/* ---- sim_exec.c: when an op is done ------------------------------------ */
 
 struct sim_op {
     _Atomic bool done;
@@ -342,7 +351,7 @@ sim_op_busy(const struct sim_op *op)
 }
 void sim_exec_stop(void);
 
-/* ---- sim_stream.c, sim_event.c ---------------------------------------------- */
+/* ---- sim_stream.c, sim_event.c ----------------------------------------- */
 
 struct sim_edge {
     struct sim_node *node;
@@ -358,7 +367,6 @@ struct sim_stream {
     struct sim_object object;
     struct sim_ctx *ctx;
     struct sim_stream *next;      /* of the context */
-    struct sim_stream *own_next;  /* of the thread, per-thread streams only */
     unsigned flags;
     int priority;
     bool legacy, per_thread;
@@ -390,7 +398,7 @@ struct sim_stream *sim_stream_get(CUstream handle, bool ptds);
  * asked for, gets a reference to the op; NULL when captured. */
 CUresult sim_stream_submit(struct sim_stream *stream, struct sim_work *work,
                            struct sim_op **out);
-/* Makes `op` come after all that stream order asks for, and the stream's tail. */
+/* Makes `op` come after all that stream order asks for; makes it the tail. */
 void sim_stream_order(struct sim_stream *stream, struct sim_op *op);
 void sim_stream_advance(struct sim_stream *stream, struct sim_op *op);
 CUresult sim_stream_check_implicit(struct sim_stream *stream);
@@ -400,7 +408,7 @@ CUresult sim_event_record(struct sim_event *event, struct sim_stream *stream,
 CUresult sim_event_wait(struct sim_stream *stream, struct sim_event *event,
                         unsigned flags);
 
-/* ---- sim_capture.c ------------------------------------------------------------ */
+/* ---- sim_capture.c ----------------------------------------------------- */
 
 struct sim_capture {
     uint64_t id;
@@ -431,10 +439,11 @@ bool sim_capture_in(const struct sim_ctx *ctx); /* any, in that context */
 void sim_capture_break_ctx(const struct sim_ctx *ctx);
 void sim_edges_add(struct sim_edges *edges, struct sim_node *node,
                    const CUgraphEdgeData *data);
+void sim_edges_remove(struct sim_edges *edges, uint32_t index);
 void sim_edges_copy(struct sim_edges *to, const struct sim_edges *from);
 void sim_edges_clear(struct sim_edges *edges);
 
-/* ---- sim_pool.c ------------------------------------------------------------------ */
+/* ---- sim_pool.c -------------------------------------------------------- */
 
 CUresult sim_pool_setup(struct sim_device *device);
 CUresult sim_pool_alloc(struct sim_pool *pool, size_t bytes,
@@ -445,7 +454,7 @@ CUresult sim_pool_free(struct sim_range *range, struct sim_stream *stream);
 void sim_pool_settle(void);
 CUresult sim_memory_take(struct sim_device *device, size_t bytes);
 
-/* ---- sim_vmm.c ------------------------------------------------------------------- */
+/* ---- sim_vmm.c --------------------------------------------------------- */
 
 struct sim_frame {
     struct sim_object object;
@@ -459,7 +468,7 @@ struct sim_frame {
 
 extern size_t sim_granularity;
 
-/* ---- sim_module.c, sim_func.c ---------------------------------------------------- */
+/* ---- sim_module.c, sim_func.c ------------------------------------------ */
 
 struct sim_func {
     struct sim_object object;  /* SIM_FUNC or SIM_KERNEL */
@@ -481,102 +490,6 @@ struct sim_func *sim_func_get(const void *handle);
 bool sim_module_borrowed(const void *module);
 void sim_module_forget(struct sim_ctx *ctx); /* the context goes */
 
-/* ---- sim_graph.c and the rest of the graphs ------------------------------------- */
-
-struct sim_graph {
-    struct sim_object object;
-    struct sim_node *first, *last;
-    size_t count;
-    uint32_t instances;         /* live execs made from it */
-    uint32_t allocs;            /* alloc and free nodes, children included */
-    struct sim_node *parent;    /* the child node that owns it */
-    struct sim_capture *capture;
-    struct sim_user_ref *users;
-    uint64_t origin;            /* id of the graph it was cloned from */
-};
-
-struct sim_node {
-    struct sim_object object;
-    struct sim_graph *graph;
-    struct sim_node *next, *prev;
-    struct sim_work *work;
-    struct sim_edges before, after;
-    uint64_t origin;            /* id of the node it was cloned from */
-    size_t mark;                /* scratch of flatten and copy */
-};
-
-struct sim_graph *sim_graph_new(void);
-void sim_graph_free(struct sim_graph *graph);
-CUresult sim_graph_copy(struct sim_graph *from, struct sim_graph **out);
-/* Adds a node; takes over the reference to `work`, also on failure. */
-CUresult sim_node_add(struct sim_graph *graph, const CUgraphNode *before,
-                      const CUgraphEdgeData *data, size_t count,
-                      struct sim_work *work, struct sim_node **out);
-int sim_node_link(struct sim_node *from, struct sim_node *to,
-                  const CUgraphEdgeData *data);
-bool sim_node_reaches(struct sim_node *from, struct sim_node *to);
-CUgraphNodeType sim_node_type(const struct sim_node *node);
-
-struct sim_user_ref {
-    struct sim_user *user;
-    unsigned count;
-    struct sim_user_ref *next;
-};
-void sim_users_copy(struct sim_user_ref **to, struct sim_user_ref *from);
-void sim_users_clear(struct sim_user_ref **refs);
-
-struct sim_flat_node {
-    struct sim_work *work;
-    uint64_t source;            /* id of the node it stands for */
-    bool enabled;
-    bool child_end;             /* the end of a child graph, whose nodes are */
-    uint32_t child_first;       /* those from here to it */
-    uint32_t before_count, before_first; /* in flat.before */
-    struct sim_node *node;      /* valid while it is being built */
-};
-
-/* A graph with its children laid out in one list, in the order of creation. */
-struct sim_flat {
-    struct sim_flat_node *nodes;
-    uint32_t count, room;
-    uint32_t *before;           /* indices of predecessors */
-    uint32_t before_count, before_room;
-    uint32_t *order;            /* a topological order */
-    bool *leaf;
-};
-
-CUresult sim_flat_build(struct sim_graph *graph, struct sim_flat *flat,
-                        struct sim_node **culprit);
-void sim_flat_clear(struct sim_flat *flat);
-
-struct sim_exec {
-    struct sim_object object;
-    struct sim_graph *graph;    /* NULL once it is destroyed */
-    uint64_t graph_id;
-    struct sim_flat flat;
-    unsigned long long flags;
-    struct sim_op *last;        /* end of its latest launch */
-    struct sim_user_ref *users;
-    uint32_t allocs;
-    bool dead;
-};
-
-struct sim_exec *sim_exec_get(CUgraphExec handle);
-/* The exec's part that stands for a node of the graph it was made from. */
-struct sim_flat_node *sim_exec_node(struct sim_exec *exec, CUgraphNode node);
-
-struct sim_graph *sim_graph_get(CUgraph handle);
-struct sim_node *sim_node_get(CUgraphNode handle, int kind); /* -1: any */
-struct sim_work *sim_kernel_work_copy(const struct sim_work *work);
-/* Turns cuGraphAddNode-style parameters into work (which may point into the
- * parameters only until it returns). */
-CUresult sim_node_work(CUgraphNodeParams *params, struct sim_work **out);
-CUresult sim_alloc_work_new(CUDA_MEM_ALLOC_NODE_PARAMS *desc,
-                            struct sim_work **out);
-CUresult sim_free_work_new(CUdeviceptr at, struct sim_work **out);
-void sim_alloc_release(struct sim_range *range);
-/* Whether `to` may stand in the place of `from` in an exec. */
-CUgraphExecUpdateResult sim_work_compatible(const struct sim_work *from,
-                                            const struct sim_work *to);
+#include "sim_graph.h"
 
 #endif

@@ -24,8 +24,18 @@ sim_ctx_handle(struct sim_ctx *ctx)
     return (CUcontext)ctx;
 }
 
-static struct sim_ctx *
-ctx_new(struct sim_device *device, unsigned flags)
+void
+sim_ctx_begin(struct sim_ctx *ctx)
+{
+    static uint64_t ages;
+    ctx->age = ++ages;
+    ctx->error = CUDA_SUCCESS;
+    ctx->legacy = sim_stream_new(ctx, CU_STREAM_DEFAULT, 0);
+    ctx->legacy->legacy = true;
+}
+
+struct sim_ctx *
+sim_ctx_new(struct sim_device *device, unsigned flags)
 {
     struct sim_ctx *ctx = sim_object_new(SIM_CTX, sizeof *ctx);
     ctx->device = device;
@@ -36,8 +46,7 @@ ctx_new(struct sim_device *device, unsigned flags)
     ctx->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
     ctx->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
     ctx->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
-    ctx->legacy = sim_stream_new(ctx, CU_STREAM_DEFAULT, 0);
-    ctx->legacy->legacy = true;
+    sim_ctx_begin(ctx);
     return ctx;
 }
 
@@ -60,8 +69,8 @@ sim_ctx_wait(struct sim_ctx *ctx)
 
 /* Takes the context's streams and functions away. Its memory goes with it on
  * the real driver; here the ranges stay until the process ends, unusable. */
-static void
-ctx_clear(struct sim_ctx *ctx)
+void
+sim_ctx_clear(struct sim_ctx *ctx)
 {
     if (ctx->error == CUDA_SUCCESS)
         sim_ctx_wait(ctx);
@@ -89,142 +98,13 @@ ctx_push(struct sim_ctx *ctx)
     if (sim_thread.depth == (int)SIM_COUNT(sim_thread.stack))
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_thread.stack[sim_thread.depth++] = ctx;
-    if (ctx)
-        ctx->attached++;
     return CUDA_SUCCESS;
 }
 
 static struct sim_ctx *
 ctx_pop(void)
 {
-    struct sim_ctx *ctx = sim_thread.stack[--sim_thread.depth];
-    if (ctx)
-        ctx->attached--;
-    return ctx;
-}
-
-CUresult
-cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice handle)
-{
-    SIM_API(SIM_INIT);
-    struct sim_device *device = sim_device_get(handle);
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (device->primary == NULL) {
-        device->primary = ctx_new(device, device->primary_flags);
-        device->primary->primary = true;
-    } else if (device->primary->legacy == NULL) {
-        struct sim_ctx *ctx = device->primary;
-        ctx->error = CUDA_SUCCESS;
-        ctx->legacy = sim_stream_new(ctx, CU_STREAM_DEFAULT, 0);
-        ctx->legacy->legacy = true;
-    }
-    device->primary_refs++;
-    *out = sim_ctx_handle(device->primary);
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-primary_reset(struct sim_device *device)
-{
-    if (device->primary != NULL && device->primary->legacy != NULL) {
-        ctx_clear(device->primary);
-        device->primary->legacy = NULL;
-        device->primary->error = CUDA_SUCCESS;
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult
-primary_release(CUdevice handle)
-{
-    struct sim_device *device = sim_device_get(handle);
-    if (device == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (device->primary_refs == 0)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (--device->primary_refs == 0)
-        return primary_reset(device);
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuDevicePrimaryCtxRelease(CUdevice device)
-{
-    SIM_API(SIM_INIT);
-    return primary_release(device);
-}
-
-CUresult
-cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-    SIM_API(SIM_INIT);
-    return primary_release(device);
-}
-
-static CUresult
-primary_reset_by_handle(CUdevice handle)
-{
-    struct sim_device *device = sim_device_get(handle);
-    return device ? primary_reset(device) : CUDA_ERROR_INVALID_DEVICE;
-}
-
-CUresult
-cuDevicePrimaryCtxReset(CUdevice device)
-{
-    SIM_API(SIM_INIT);
-    return primary_reset_by_handle(device);
-}
-
-CUresult
-cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-    SIM_API(SIM_INIT);
-    return primary_reset_by_handle(device);
-}
-
-static CUresult
-primary_set_flags(CUdevice handle, unsigned flags)
-{
-    struct sim_device *device = sim_device_get(handle);
-    if (device == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
-        return CUDA_ERROR_INVALID_VALUE;
-    device->primary_flags = flags;
-    if (device->primary)
-        device->primary->flags = flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
-{
-    SIM_API(SIM_INIT);
-    return primary_set_flags(device, flags);
-}
-
-CUresult
-cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
-{
-    SIM_API(SIM_INIT);
-    return primary_set_flags(device, flags);
-}
-
-CUresult
-cuDevicePrimaryCtxGetState(CUdevice handle, unsigned int *flags, int *active)
-{
-    SIM_API(SIM_INIT);
-    struct sim_device *device = sim_device_get(handle);
-    if (device == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (flags == NULL || active == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = device->primary_flags;
-    *active = device->primary != NULL && device->primary->legacy != NULL;
-    return CUDA_SUCCESS;
+    return sim_thread.stack[--sim_thread.depth];
 }
 
 static CUresult
@@ -235,7 +115,7 @@ ctx_create(CUcontext *out, unsigned flags, CUdevice handle)
         return CUDA_ERROR_INVALID_VALUE;
     if (device == NULL)
         return CUDA_ERROR_INVALID_DEVICE;
-    struct sim_ctx *ctx = ctx_new(device, flags);
+    struct sim_ctx *ctx = sim_ctx_new(device, flags);
     *out = sim_ctx_handle(ctx);
     return ctx_push(ctx);
 }
@@ -281,7 +161,7 @@ ctx_destroy(CUcontext handle)
     struct sim_ctx *ctx = sim_object_get(handle, SIM_CTX);
     if (ctx == NULL || ctx->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
-    ctx_clear(ctx);
+    sim_ctx_clear(ctx);
     if (sim_ctx_current() == ctx)
         ctx_pop();
     for (int i = 0; i < sim_thread.depth; i++)

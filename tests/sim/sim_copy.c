@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGING ((size_t)65536) /* a blocking upload this small is not waited for */
+/* A blocking upload of pageable memory that is this small is not waited for. */
+#define STAGING ((size_t)65536)
 
 struct side {
     uintptr_t at;
@@ -113,8 +114,9 @@ sim_copy_run(const struct sim_copy_work *work)
     CUresult result = sim_range_touch(
         work->dst, extent_of(work, work->dst_pitch, work->dst_slice), true);
     if (result == CUDA_SUCCESS && work->staged == NULL)
-        result = sim_range_touch(
-            work->src, extent_of(work, work->src_pitch, work->src_slice), false);
+        result = sim_range_touch(work->src,
+                                 extent_of(work, work->src_pitch,
+                                           work->src_slice), false);
     if (result != CUDA_SUCCESS)
         return result;
     for (size_t z = 0; z < work->depth; z++)

@@ -4,7 +4,7 @@
  * the host thread (host functions, which may block for long).
  *
  *   DCPSIM_JITTER=seed   takes ready ops in random order, with random delays:
- *                        work that is not ordered properly gives other results */
+ *                        badly ordered work gives other results */
 #include "sim.h"
 
 #include <sched.h>
@@ -338,7 +338,9 @@ worker_main(void *unused)
     while (!stopping) {
         if (polls)
             poll_all();
-        size_t skip = jitter > 0 && ready.count ? sim_random() % ready.count : 0;
+        size_t skip = 0;
+        if (jitter > 0 && ready.count > 0)
+            skip = sim_random() % ready.count;
         struct sim_op *op = queue_pop(&ready, skip);
         if (op)
             run_one(op);
@@ -366,9 +368,7 @@ host_main(void *unused)
         CUresult error = op->ctx->error;
         pthread_mutex_unlock(&sim_lock);
         if (work->callback) {
-            sim_thread.in_host = false; /* may call some of the driver */
             work->callback(work->stream, error, work->data);
-            sim_thread.in_host = true;
         } else if (error == CUDA_SUCCESS) {
             work->fn(work->data);
         }

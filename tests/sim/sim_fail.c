@@ -6,6 +6,9 @@
  *       cuLaunchKernel 719. A name without suffix stands for all its versions
  *       and stream forms together; "*" for every function; ":3+" for the third
  *       and all later ones.
+ *   DCPSIM_FAULT=fill:5=719
+ *       the fifth kernel of that name that runs ends with 719 instead of doing
+ *       anything; its context is broken from then on
  *   DCPSIM_COUNT=FILE   at exit: "name calls", one a line
  *   DCPSIM_LOG=FILE     each call as it comes; "-" is standard error */
 #include "sim.h"
@@ -24,8 +27,12 @@ struct plan {
     CUresult result;
 };
 
-static struct plan plans[64];
-static size_t plan_count;
+struct plans {
+    struct plan at[64];
+    size_t count;
+};
+
+static struct plans calls, kernels;
 static int log_fd = -1;
 static struct sim_site *sites;
 static pthread_mutex_t site_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,22 +58,22 @@ name_matches(const char *plan, const char *name)
 }
 
 static void
-parse_plans(const char *text)
+parse_plans(struct plans *plans, const char *text)
 {
-    while (text && *text && plan_count < SIM_COUNT(plans)) {
-        struct plan *plan = &plans[plan_count];
+    while (text && *text && plans->count < SIM_COUNT(plans->at)) {
+        struct plan *plan = &plans->at[plans->count];
         char more = 0;
         int result = 0;
         plan->at = 1;
         if (sscanf(text, "%63[^:=,]:%lu%c%d", plan->name, &plan->at, &more,
                    &result) == 4 && more == '=') {
             plan->result = (CUresult)result;
-            plan_count++;
+            plans->count++;
         } else if (sscanf(text, "%63[^:=,]:%lu+=%d", plan->name, &plan->at,
                           &result) == 3) {
             plan->onwards = true;
             plan->result = (CUresult)result;
-            plan_count++;
+            plans->count++;
         }
         text = strchr(text, ',');
         if (text)
@@ -98,14 +105,15 @@ in_child(void)
 static void
 setup(void)
 {
-    parse_plans(getenv("DCPSIM_FAIL"));
+    parse_plans(&calls, getenv("DCPSIM_FAIL"));
+    parse_plans(&kernels, getenv("DCPSIM_FAULT"));
     const char *path = getenv("DCPSIM_LOG");
     if (path != NULL && *path != '\0')
         log_fd = strcmp(path, "-") == 0
                      ? 2
                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
                             0644);
-    active = plan_count > 0 || log_fd >= 0;
+    active = calls.count > 0 || log_fd >= 0;
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
@@ -122,19 +130,32 @@ site_know(struct sim_site *site)
 }
 
 static CUresult
-slow_path(const struct sim_site *site)
+planned(struct plans *plans, const char *name)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&site_lock);
-    for (size_t i = 0; i < plan_count; i++) {
-        struct plan *plan = &plans[i];
-        if (!name_matches(plan->name, site->name))
+    for (size_t i = 0; i < plans->count; i++) {
+        struct plan *plan = &plans->at[i];
+        if (!name_matches(plan->name, name))
             continue;
         plan->seen++;
         if (plan->seen == plan->at || (plan->onwards && plan->seen > plan->at))
             result = plan->result;
     }
     pthread_mutex_unlock(&site_lock);
+    return result;
+}
+
+CUresult
+sim_fail_kernel(const char *name)
+{
+    return kernels.count ? planned(&kernels, name) : CUDA_SUCCESS;
+}
+
+static CUresult
+slow_path(const struct sim_site *site)
+{
+    CUresult result = planned(&calls, site->name);
     if (log_fd >= 0) {
         char line[128];
         int n = snprintf(line, sizeof line, "%ld %s%s%.0d\n",

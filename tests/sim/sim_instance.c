@@ -196,7 +196,8 @@ blocks_begin(struct sim_exec *exec)
             return false;
     }
     for (uint32_t i = 0; i < exec->flat.count; i++) {
-        const struct sim_work *work = exec->flat.nodes[exec->flat.order[i]].work;
+        const struct sim_work *work =
+            exec->flat.nodes[exec->flat.order[i]].work;
         if (work == NULL)
             continue;
         if (work->kind == SIM_WORK_ALLOC)
@@ -363,7 +364,8 @@ switchable(CUgraphExec exec_handle, CUgraphNode handle,
     struct sim_flat_node *part = exec ? sim_exec_node(exec, handle) : NULL;
     if (part == NULL || part->work == NULL ||
         (part->work->kind != SIM_WORK_KERNEL &&
-         part->work->kind != SIM_WORK_COPY && part->work->kind != SIM_WORK_FILL))
+         part->work->kind != SIM_WORK_COPY &&
+         part->work->kind != SIM_WORK_FILL))
         return CUDA_ERROR_INVALID_VALUE;
     *out = part;
     return CUDA_SUCCESS;

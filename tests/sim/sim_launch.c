@@ -80,6 +80,17 @@ params_copy(struct sim_kernel_work *work, const struct sim_func *func,
     return CUDA_SUCCESS;
 }
 
+/* A cooperative launch needs all its blocks on the device at once. */
+static bool
+all_fit(const struct sim_kernel_work *work)
+{
+    uint64_t threads = (uint64_t)work->block[0] * work->block[1] *
+                       work->block[2];
+    uint64_t blocks = (uint64_t)work->grid[0] * work->grid[1] * work->grid[2];
+    uint64_t each = 2048 / ((threads + 31) / 32 * 32);
+    return blocks <= 132 * (each > 32 ? 32 : each);
+}
+
 CUresult
 sim_kernel_work_attr(struct sim_work *work, CUlaunchAttributeID id,
                      const CUlaunchAttributeValue *value)
@@ -92,6 +103,9 @@ sim_kernel_work_attr(struct sim_work *work, CUlaunchAttributeID id,
     if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && value->cooperative &&
         kernel->extra && kernel->extra_bytes > 0)
         return CUDA_ERROR_INVALID_VALUE;
+    if (id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && value->cooperative &&
+        !all_fit(kernel))
+        return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
         (value->clusterDim.x == 0 || value->clusterDim.y == 0 ||
          value->clusterDim.z == 0 ||
@@ -141,7 +155,7 @@ sim_kernel_work_new(const CUDA_KERNEL_NODE_PARAMS_v3 *p,
     return CUDA_SUCCESS;
 }
 
-void
+CUresult
 sim_kernel_run(const struct sim_kernel_work *work)
 {
     static void *shared; /* of the worker thread */
@@ -157,8 +171,28 @@ sim_kernel_run(const struct sim_kernel_work *work)
         .params = work->params, .packed = work->packed};
     memcpy(launch.grid, work->grid, sizeof launch.grid);
     memcpy(launch.block, work->block, sizeof launch.block);
-    if (work->func->run)
+    CUresult fault = sim_fail_kernel(work->func->name);
+    if (fault == CUDA_SUCCESS && work->func->run)
         work->func->run(&launch);
+    return fault;
+}
+
+/* Launch attributes that record an event behind the kernel. */
+static void
+record_events(struct sim_stream *stream, const struct sim_kernel_work *work)
+{
+    if (work->attrs == NULL || stream->capture)
+        return;
+    const CUevent handles[] = {
+        work->attrs[CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT]
+            .programmaticEvent.event,
+        work->attrs[CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT]
+            .launchCompletionEvent.event};
+    for (size_t i = 0; i < SIM_COUNT(handles); i++) {
+        struct sim_event *event = sim_object_get(handles[i], SIM_EVENT);
+        if (event)
+            sim_event_record(event, stream, 0);
+    }
 }
 
 static CUresult
@@ -187,7 +221,12 @@ launch(bool ptds, CUstream handle, const CUDA_KERNEL_NODE_PARAMS_v3 *params,
         value.priority = stream->priority;
         sim_kernel_work_attr(work, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
     }
-    return sim_stream_submit(stream, work, NULL);
+    sim_work_ref(work);
+    result = sim_stream_submit(stream, work, NULL);
+    if (result == CUDA_SUCCESS)
+        record_events(stream, &work->kernel);
+    sim_work_drop(work);
+    return result;
 }
 
 #define LAUNCH(name, ptds)                                                     \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Symbols as plain addresses; no prototypes are needed to name them. */
-#define SIM_ENTRY(kind, base, version, own, symbol)                            \
+#define SIM_ENTRY(base, version, own, symbol)                                  \
     extern char address_of_##symbol[] __asm__(#symbol);
 #include "sim_entry.def"
 #undef SIM_ENTRY
@@ -19,7 +19,7 @@ static const struct entry {
     int own; /* the form for per-thread default streams */
     void *address;
 } entries[] = {
-#define SIM_ENTRY(kind, base, version, own, symbol)                            \
+#define SIM_ENTRY(base, version, own, symbol)                                  \
     {#base, version, own, address_of_##symbol},
 #include "sim_entry.def"
 #undef SIM_ENTRY
@@ -48,8 +48,9 @@ static CUresult
 proc_address(const char *name, void **out, int version, cuuint64_t flags,
              CUdriverProcAddressQueryResult *status)
 {
-    const cuuint64_t known_flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
-                                   CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const cuuint64_t known_flags =
+        CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+        CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (name == NULL || out == NULL || (flags & ~known_flags) ||
         flags == known_flags)
         return CUDA_ERROR_INVALID_VALUE;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entries that the simulator does not model: they are exported, counted,
- * can be made to fail, and answer CUDA_ERROR_NOT_SUPPORTED. This file knows
- * no prototypes; a caller's arguments are not looked at. */
-#include <stddef.h>
-
+ * can be made to fail, and answer CUDA_ERROR_NOT_SUPPORTED. Each entry has
+ * such a body here, a weak one, which the model's own takes the place of. This
+ * file knows no prototypes; a caller's arguments are not looked at. */
 #define SIM_NOT_SUPPORTED 801
 
-struct sim_site;
 int sim_rest_enter(const char *name, void **site);
 
-#define SIM_ENTRY(kind, base, version, own, symbol) SIM_##kind(symbol)
-#define SIM_MODEL(symbol)
-#define SIM_REST(symbol)                                                       \
-    __attribute__((visibility("default"))) int symbol(void);                   \
+#define SIM_ENTRY(base, version, own, symbol)                                  \
+    __attribute__((visibility("default"), weak)) int symbol(void);             \
     int symbol(void)                                                           \
     {                                                                          \
         static void *site;                                                     \

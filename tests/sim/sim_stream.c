@@ -38,13 +38,15 @@ sim_stream_free(struct sim_stream *stream)
 static struct sim_stream *
 own_stream(struct sim_ctx *ctx)
 {
-    for (struct sim_stream *s = sim_thread.own; s; s = s->own_next)
-        if (sim_object_get(s, SIM_STREAM) && s->ctx == ctx)
-            return s;
+    for (int i = 0; i < sim_thread.own_count; i++)
+        if (sim_thread.own[i].age == ctx->age)
+            return sim_thread.own[i].stream;
+    if (sim_thread.own_count == (int)SIM_COUNT(sim_thread.own))
+        sim_thread.own_count = 0; /* forgets; the streams live on */
     struct sim_stream *stream = sim_stream_new(ctx, CU_STREAM_DEFAULT, 0);
     stream->per_thread = true;
-    stream->own_next = sim_thread.own;
-    sim_thread.own = stream;
+    sim_thread.own[sim_thread.own_count].age = ctx->age;
+    sim_thread.own[sim_thread.own_count++].stream = stream;
     return stream;
 }
 
@@ -314,6 +316,16 @@ get_ctx(bool ptds, CUstream handle, CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
+#if CUDA_VERSION >= 12050
+static CUresult
+get_ctx_v2(bool ptds, CUstream handle, CUcontext *ctx, CUgreenCtx *green)
+{
+    if (green)
+        *green = NULL; /* there are none */
+    return get_ctx(ptds, handle, ctx);
+}
+#endif
+
 static CUresult
 get_device(bool ptds, CUstream handle, CUdevice *device)
 {
@@ -340,7 +352,8 @@ get_attribute(bool ptds, CUstream handle, CUlaunchAttributeID id,
         *value = stream->attrs[id];
     if (id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
         value->priority = stream->priority;
-    else if (id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY && value->syncPolicy == 0)
+    else if (id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
+             value->syncPolicy == 0)
         value->syncPolicy = CU_SYNC_POLICY_AUTO;
     return CUDA_SUCCESS;
 }
@@ -441,6 +454,11 @@ PAIR(cuStreamGetId, (CUstream stream, unsigned long long *id),
      get_id(false, stream, id), get_id(true, stream, id))
 PAIR(cuStreamGetCtx, (CUstream stream, CUcontext *ctx),
      get_ctx(false, stream, ctx), get_ctx(true, stream, ctx))
+#if CUDA_VERSION >= 12050
+PAIR(cuStreamGetCtx_v2, (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
+     get_ctx_v2(false, stream, ctx, green),
+     get_ctx_v2(true, stream, ctx, green))
+#endif
 PAIR(cuStreamGetDevice, (CUstream stream, CUdevice *device),
      get_device(false, stream, device), get_device(true, stream, device))
 PAIR(cuStreamGetAttribute,

@@ -9,12 +9,14 @@
 static int
 cooperative(const struct sim_kernel_work *kernel)
 {
-    return kernel->attrs && (kernel->attr_mask & 1u << CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-               ? kernel->attrs[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative : 0;
+    const unsigned id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    return kernel->attrs && (kernel->attr_mask & 1u << id)
+               ? kernel->attrs[id].cooperative : 0;
 }
 
 static CUgraphExecUpdateResult
-memops_compatible(const struct sim_memop_work *a, const struct sim_memop_work *b)
+memops_compatible(const struct sim_memop_work *a,
+                  const struct sim_memop_work *b)
 {
     if (a->count != b->count || a->ctx != b->ctx)
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;

@@ -59,8 +59,7 @@ sim_work_run(struct sim_work *work)
 {
     switch (work->kind) {
     case SIM_WORK_KERNEL:
-        sim_kernel_run(&work->kernel);
-        return CUDA_SUCCESS;
+        return sim_kernel_run(&work->kernel);
     case SIM_WORK_COPY:
         return sim_copy_run(&work->copy);
     case SIM_WORK_FILL:
