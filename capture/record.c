@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { REFS_MAX = 512 };
+enum { REFS_MAX = 4096 };
 
 uint8_t
 dcp_place_of(uint64_t pointer)
@@ -405,6 +405,7 @@ view_event(struct dcp_view *view, const struct dcp_hook_info *info, void *args)
         view->op = DCP_CALL_RECORD;
         view->stream = STREAM(a->hStream);
         view->event.event = (uint64_t)a->hEvent;
+        view->event.flags = 0;
         return true;
     }
     case DCP_HOOK_cuEventRecordWithFlags: {

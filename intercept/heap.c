@@ -382,6 +382,18 @@ dcp_heap_each(void (*visit)(const struct dcp_block *, void *), void *user)
 }
 
 void
+dcp_heap_each_range(void (*visit)(CUdeviceptr base, size_t bytes, void *),
+                    void *user)
+{
+    dcp_lock_take(&dcp_heap.lock);
+    for (struct dcp_chunk *chunk = dcp_heap.chunks; dcp_heap.on && chunk;
+         chunk = chunk->next)
+        visit(chunk->base, chunk->bytes, user);
+    dcp_lock_give(&dcp_heap.lock);
+    dcp_plan_each_range(visit, user);
+}
+
+void
 dcp_heap_get_stats(struct dcp_heap_stats *out)
 {
     struct dcp_frame_stats frames;

@@ -97,6 +97,10 @@ size_t dcp_heap_trim(size_t keep);
 /* Calls visit for each live block in order of address (arena blocks too). */
 void dcp_heap_each(void (*visit)(const struct dcp_block *, void *), void *user);
 
+/* Calls visit for each mapped range, whether blocks live in it or not. */
+void dcp_heap_each_range(void (*visit)(CUdeviceptr base, size_t bytes, void *),
+                         void *user);
+
 void dcp_heap_get_stats(struct dcp_heap_stats *out);
 void dcp_heap_reset_peak(void);
 

@@ -199,6 +199,8 @@ bool dcp_plan_find(CUdeviceptr address, struct dcp_block *out);
 CUresult dcp_plan_free(CUdeviceptr base, CUstream stream);
 size_t dcp_plan_used(void);
 void dcp_plan_each(void (*visit)(const struct dcp_block *, void *), void *user);
+void dcp_plan_each_range(void (*visit)(CUdeviceptr base, size_t bytes, void *),
+                         void *user);
 void dcp_plan_forget(void);
 
 /* True when the listener holds calls back that the driver does not know of. */

@@ -218,3 +218,11 @@ dcp_plan_each(void (*visit)(const struct dcp_block *, void *), void *user)
     if (atomic_load(&plan.base))
         plan.ops->each(visit, user);
 }
+
+void
+dcp_plan_each_range(void (*visit)(CUdeviceptr base, size_t bytes, void *),
+                    void *user)
+{
+    for (size_t i = 0; atomic_load(&plan.base) && i < plan.count; i++)
+        visit(plan.frames[i].at, plan.frames[i].bytes, user);
+}

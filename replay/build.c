@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REFS_MAX = 4096 };
+
 struct path {
     struct dcp_node **nodes; /* from the root's child to the leaf */
     struct dcp_log log;      /* one call a node; arrays from malloc */
@@ -198,7 +200,7 @@ live_begin(struct path *path, struct live *live)
 static bool
 refs_set(struct path *path, struct dcp_call *call, struct live *live)
 {
-    struct dcp_ref found[512];
+    struct dcp_ref found[REFS_MAX];
     uint16_t count = 0;
     uint64_t words[2] = {0, 0};
     const uint8_t *at = (const uint8_t *)words;
@@ -215,7 +217,7 @@ refs_set(struct path *path, struct dcp_call *call, struct live *live)
         words[0] = call->fill.dst;
         bytes = 8;
     }
-    for (uint32_t slot = 0; slot + 8 <= bytes && count < 512; slot += 8) {
+    for (uint32_t slot = 0; slot + 8 <= bytes && count < REFS_MAX; slot += 8) {
         uint64_t word;
         memcpy(&word, at + slot, 8);
         struct live_block *b = live_find(live, word);

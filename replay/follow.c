@@ -283,7 +283,7 @@ dcp_follow_border(struct dcp_session *s)
     s->anchor_left = 0;
     s->border_at_wait = s->border_due = false;
     bool followed = s->pass.launches && !s->pass.reason &&
-                    s->pass.eager * 20 <= s->pass.work;
+                    s->pass.eager * 10 <= s->pass.work;
 
     if (s->pass.work == 0) {
         /* Two waits in a row: the path goes on at the root. */
@@ -297,6 +297,12 @@ dcp_follow_border(struct dcp_session *s)
         s->first_followed = s->iterations;
     s->pass.number = s->iterations;
     pass_report(s, followed, now);
+    struct dcp_heap_stats heap = {0};
+    if (dcp_log_threshold >= DCP_LOG_DEBUG)
+        dcp_heap_get_stats(&heap);
+    dcp_debug("heap: %zu MiB used, %zu reserved, %zu reserved at most, %zu on "
+              "the host", heap.used >> 20, heap.reserved >> 20,
+              heap.reserved_peak >> 20, heap.host >> 20);
     dcp_debug("iteration %llu: %llu calls, %llu swallowed, %llu of %llu in "
               "place, %llu updates, %llu graphs, variant %u; %s at %u",
               (unsigned long long)s->iterations,

@@ -83,8 +83,12 @@ capture_nodes(struct dcp_segment *segment)
         CUresult result = dcp_node_issue(node, capture_stream);
 
         if (result != CUDA_SUCCESS || !last_node(&node->graph_node)) {
-            dcp_debug("node %u could not be captured: error %d", node->depth,
+            dcp_debug("call %u (%s %s) cannot be captured: error %d",
+                      node->depth, dcp_hook_info[node->hook].symbol,
+                      node->op == DCP_CALL_LAUNCH ? node->call.launch.kernel->name
+                                                  : "",
                       (int)result);
+            segment->refused = i;
             return false;
         }
         segment->staged += node->stage != NULL;
@@ -136,14 +140,18 @@ segment_free(struct dcp_segment *segment)
     free(segment);
 }
 
+/* NULL when the driver refused; *refused is then the node that it refused, or
+ * `count`. */
 static struct dcp_segment *
-segment_build(struct dcp_node **nodes, uint32_t count)
+segment_build(struct dcp_node **nodes, uint32_t count, uint32_t *refused)
 {
     uint64_t begin = dcp_now_ns();
     struct dcp_segment *segment = calloc(1, sizeof *segment);
 
+    *refused = count;
     if (!segment)
         return NULL;
+    segment->refused = count;
     segment->nodes = malloc(count * sizeof(struct dcp_node *));
     if (!segment->nodes) {
         free(segment);
@@ -155,6 +163,7 @@ segment_build(struct dcp_node **nodes, uint32_t count)
     if (!capture(segment) || !kernel_params(segment) ||
         dcp_real.cuGraphInstantiateWithFlags(&segment->exec, segment->graph,
                                              0) != CUDA_SUCCESS) {
+        *refused = segment->refused;
         segment_free(segment);
         return NULL;
     }
@@ -281,6 +290,30 @@ struct cutter {
     const struct dcp_lower_options *options;
 };
 
+/* Builds a run; around a node that cannot be in a graph, in parts. */
+static void
+run_build(struct cutter *cutter, struct dcp_node **run, uint32_t count)
+{
+    uint32_t refused = 0;
+
+    while (count >= NODES_MIN) {
+        refused = 0;
+        while (refused < count && (run[refused]->op != DCP_CALL_COPY ||
+                                   copy_ready(run[refused])))
+            refused++;
+        if (refused == count) {
+            if (segment_build(run, count, &refused))
+                cutter->built++;
+            if (refused == count)
+                return;
+            run[refused]->refused = true;
+        }
+        run_build(cutter, run, refused);
+        run += refused + 1;
+        count -= refused + 1;
+    }
+}
+
 static void
 cut(struct cutter *cutter)
 {
@@ -299,13 +332,7 @@ cut(struct cutter *cutter)
     for (uint32_t i = 0; i < count; i++)
         if (cutter->run[i]->segment)
             dcp_segment_destroy(cutter->run[i]->segment);
-    if (count < NODES_MIN)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        if (cutter->run[i]->op == DCP_CALL_COPY && !copy_ready(cutter->run[i]))
-            return;
-    if (segment_build(cutter->run, count))
-        cutter->built++;
+    run_build(cutter, cutter->run, count);
 }
 
 /* A branch begins after `node` when it has two children. */
@@ -319,7 +346,8 @@ static void
 cut_at(struct cutter *cutter, struct dcp_node *node)
 {
     const struct dcp_lower_options *o = cutter->options;
-    bool foldable = node->fold == DCP_FOLD_NODE && !node->failed;
+    bool foldable =
+        node->fold == DCP_FOLD_NODE && !node->failed && !node->refused;
 
     if (foldable && cutter->count &&
         (cutter->run[0]->stream != node->stream ||

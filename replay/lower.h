@@ -13,6 +13,7 @@ struct dcp_segment {
     uint32_t staged;          /* nodes that upload from a stage */
     uint32_t launches;        /* of the graph, so far */
     uint32_t checked;         /* uses that verify has compared */
+    uint32_t refused;         /* while it is built: the node that fails */
     bool dead;                /* verify found it wrong, or the driver refused */
     uint64_t stream;
     uint64_t build_ns;

@@ -25,6 +25,7 @@ struct dcp_node {
     uint8_t op, fold;
     bool stale;             /* the executable graph holds older values */
     bool anchor;            /* the launch that tells where iterations end */
+    bool refused;           /* the driver does not take it into a graph */
     bool failed;            /* the call once failed: never swallow it */
     uint16_t hook;
     uint64_t stream;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dcprel.verify`: the first uses of each graph are compared with the same
- * calls issued one by one, from the same memory. Slow, and exact: every live
- * block is saved, the graph runs, every block is hashed, the blocks are put
- * back, the calls run, and every block is hashed again. The eager results are
+ * calls issued one by one, from the same memory. Slow, and exact: all memory
+ * of the heap is saved, the graph runs, the memory is hashed and put back, the
+ * calls run, and it is hashed again. The eager results are
  * what the program goes on with. */
 #include "config.h"
 
@@ -31,8 +31,10 @@ struct snapshot {
     uint8_t *window;
 };
 
+/* Ranges and not blocks: a block that the program has freed already may still
+ * be read by calls that have not run. */
 static void
-block_note(const struct dcp_block *block, void *user)
+range_note(CUdeviceptr base, size_t bytes, void *user)
 {
     struct snapshot *snap = user;
 
@@ -46,15 +48,14 @@ block_note(const struct dcp_block *block, void *user)
         snap->blocks = more;
         snap->room = room;
     }
-    snap->blocks[snap->count++] = (struct saved){block->base, block->bytes,
-                                                 NULL, 0};
+    snap->blocks[snap->count++] = (struct saved){base, bytes, NULL, 0};
 }
 
 static bool
 snapshot_take(struct snapshot *snap)
 {
     snap->window = malloc(WINDOW);
-    dcp_heap_each(block_note, snap);
+    dcp_heap_each_range(range_note, snap);
     if (snap->failed || !snap->window)
         return false;
     for (uint32_t i = 0; i < snap->count; i++) {
@@ -139,18 +140,16 @@ differ_report(struct dcp_session *s, const struct dcp_segment *segment,
 {
     char text[160];
     uint64_t fields[] = {s->graphs, segment->nodes[0]->depth, block == NULL};
-    struct dcp_block found;
     size_t bytes = 0;
 
     if (block) {
-        dcp_heap_find(block->base, &found);
         dcp_warn("verify: calls %u to %u of the iteration gave other bytes as "
-                 "a graph than one by one, first in a block of %llu bytes; "
+                 "a graph than one by one, first in a frame of %llu bytes; "
                  "they stay eager",
                  segment->nodes[0]->depth,
                  segment->nodes[segment->count - 1]->depth,
                  (unsigned long long)block->bytes);
-        memcpy(text, "block differs", bytes = 13);
+        memcpy(text, "memory differs", bytes = 14);
     }
     dcp_trace_put(s->trace, DCP_TRACE_VERIFY, fields, 3, text, bytes);
 }

@@ -193,13 +193,14 @@ dcp_warm_result(uint32_t index, const struct dcp_view *view, CUresult result,
     if (index >= warm.log.call_count)
         return;
     call = &warm.log.calls[index];
-    if (watched)
+    if (watched && view->op != DCP_CALL_ALLOC)
         dcp_experiment_end(call, result == CUDA_SUCCESS);
     if (result != CUDA_SUCCESS && view->fold != DCP_FOLD_WAIT)
         call->op = DCP_CALL_OPAQUE;
     if (view->op != DCP_CALL_ALLOC || result != CUDA_SUCCESS)
         return;
     call->memory.address = *view->memory.out;
+    dcp_experiment_end(call, true);
     if (dcp_heap_find(call->memory.address, &block) &&
         buffer_add(&block, index))
         call->memory.buffer = warm.log.buffer_count - 1;
@@ -236,7 +237,10 @@ log_keep(const struct dcp_period *period)
         dcp_warn("cannot write %s: %m", path);
         return;
     }
-    uint32_t first = last > 3 ? period->borders[last - 3] : period->borders[0];
+    /* One more iteration before those, without which they are not found. */
+    uint32_t first = period->borders[last > 3 ? last - 3 : 0];
+    uint32_t before = period->borders[last] - period->borders[last - 1];
+    first = first > before ? first - before : 0;
     if (dcp_log_print(&warm.log, first, warm.log.call_count, 0,
                       &dcp_experiment_table, fd) != DCP_OK)
         dcp_warn("cannot write %s: %m", path);
@@ -290,28 +294,9 @@ dcp_warm_due(void)
     return warm.log.call_count > 2 * warm.next_try;
 }
 
-/* The anchor's block is known by its id, which a call recorded alone keeps in
- * its references. */
 bool
 dcp_warm_is_anchor(const struct dcp_session *s, const struct dcp_node *node)
 {
-    struct dcp_log_buffer buffers[512];
-    struct dcp_ref refs[512];
-    struct dcp_call call = node->call;
-    struct dcp_log log = {&call, 1, buffers, 0};
-
-    if (!s->anchor.key || node->op != DCP_CALL_LAUNCH || call.ref_count > 512)
-        return false;
-    for (uint32_t i = 0; i < call.ref_count; i++) {
-        refs[i] = call.refs[i];
-        buffers[i] = (struct dcp_log_buffer){
-            .block = refs[i].buffer,
-            .alloc_call = UINT32_MAX,
-            .free_call = UINT32_MAX,
-        };
-        refs[i].buffer = i;
-    }
-    call.refs = refs;
-    log.buffer_count = call.ref_count;
-    return dcp_anchor_is(&s->anchor, &call, &log);
+    return s->anchor.key && node->op == DCP_CALL_LAUNCH &&
+           dcp_anchor_is(&s->anchor, &node->call, NULL);
 }
