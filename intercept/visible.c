@@ -156,9 +156,8 @@ dcp_own_cuIpcGetMemHandle(const struct dcp_hook_info *info,
 
     (void)info;
     if (dcp_heap_owns(args->dptr) && !atomic_exchange(&told, true))
-        dcp_warn("the program shares memory by cuIpcGetMemHandle, which its "
-                 "memory here does not allow: set \"dcprel\": {\"allocator\": "
-                 "\"driver\"}");
+        dcp_warn("the program shares memory by cuIpcGetMemHandle, which the "
+                 "heap's memory does not allow: run it without DC_CONFIG");
     return DCP_ASK(cuIpcGetMemHandle, args->pHandle, args->dptr);
 }
 

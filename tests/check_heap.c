@@ -838,11 +838,25 @@ START_TEST(step_peaks)
     start(2 * MIB, 400 * GIB, 0, false);
     heap_step_run(&heap_step_case[_i], &result);
     printf("%-24s live %6zu MiB, heap %6zu, caching allocator %6zu (%.3f), "
-           "misses in the last step %ld, waits %ld\n",
+           "last step: %ld new frames, %ld waits\n",
            heap_step_case[_i].name, result.live / MIB, result.heap / MIB,
            result.caching / MIB, (double)result.heap / (double)result.caching,
-           result.late_creates, fake.syncs);
+           result.late_creates, result.late_waits);
     ck_assert_uint_le(result.heap, result.caching + result.caching / 20);
+    finish();
+}
+END_TEST
+
+/* The same with less memory than the step needs. */
+START_TEST(step_over_budget)
+{
+    static const size_t budget[] = { 100 * MIB, 80 * MIB, 60 * MIB };
+    struct heap_step_result result;
+
+    start(2 * MIB, 400 * GIB, budget[_i], true);
+    heap_step_run(&heap_step_case[HEAP_STEP_SMALL], &result);
+    ck_assert_uint_le(result.heap, budget[_i]);
+    ck_assert_uint_le(result.heap + stats().host_peak, 120 * MIB);
     finish();
 }
 END_TEST
@@ -929,6 +943,7 @@ heap_suite(void)
     tcase_add_loop_test(tcase, failing_calls, 0, 6);
     tcase_add_test(tcase, failing_arena);
     tcase_add_loop_test(tcase, step_peaks, 0, heap_step_cases);
+    tcase_add_loop_test(tcase, step_over_budget, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -251,7 +251,7 @@ heap_step_run(const struct heap_step_case *test,
 {
     enum { STEPS = 8 };
     struct dcp_heap_stats stats;
-    long before = 0;
+    long creates = 0, waits = 0;
 
     caching_start();
     live = live_peak = 0;
@@ -259,7 +259,8 @@ heap_step_run(const struct heap_step_case *test,
         spare[spare_count] = TENSORS - 1 - spare_count;
     build(test);
     for (int step = 0; step < STEPS; step++) {
-        before = fake.creates;
+        creates = fake.creates;
+        waits = fake.syncs;
         shape(test, step);
         pass(test);
         update();
@@ -267,5 +268,6 @@ heap_step_run(const struct heap_step_case *test,
     dcp_heap_get_stats(&stats);
     *result = (struct heap_step_result){ live_peak, stats.reserved_peak,
                                          caching_peak(),
-                                         fake.creates - before };
+                                         fake.creates - creates,
+                                         fake.syncs - waits };
 }

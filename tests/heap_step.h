@@ -20,8 +20,10 @@ struct heap_step_result {
     size_t heap;      /* most frames of ours */
     size_t caching;   /* most segments of the model */
     long late_creates; /* frames made in the last step */
+    long late_waits;   /* waits for the device in the last step */
 };
 
+enum { HEAP_STEP_SMALL = 3 }; /* needs about 110 MiB */
 extern const struct heap_step_case heap_step_case[];
 extern const int heap_step_cases;
 
