@@ -92,7 +92,8 @@ struct dcp_sink {
     void (*after)(const struct dcp_hook_info *info, void *args, CUresult *result);
 };
 
-/* Installs the one listener; NULL turns every hook into a pass-through. The
+/* Installs the one listener; NULL turns every hook into a pass-through (but for
+ * the OWN bodies: the heap's blocks still have to be freed by the heap). The
  * struct must live for ever. Any thread. */
 void dcp_hook_listen(const struct dcp_sink *sink);
 
@@ -101,7 +102,9 @@ void dcp_hook_listen(const struct dcp_sink *sink);
  * 0, or -1 when there is no driver. */
 int dcp_hook_resolve(void);
 
-/* Where a thread of the library's own runs: no sink sees its calls. Nests. */
+/* Where a thread of the library's own runs: no sink sees its calls. Nests. OWN
+ * bodies go on standing for the originals, since other threads may free what is
+ * allocated here. */
 void dcp_hook_mute(void);
 void dcp_hook_unmute(void);
 

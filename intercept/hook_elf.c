@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks into loaded objects without the help of dlsym, which is ours here. It
- * may run inside malloc and before any constructor: no allocation, no state. */
+ * may run inside malloc, before any constructor and before a sanitizer has
+ * started: it allocates nothing and calls nobody. */
 #include "config.h"
 
+#include "intercept/hook_guard.h"
 #include "intercept/hook_private.h"
 
-#include <elf.h>
 #include <link.h>
-#include <string.h>
 
 struct object {
     const ElfW(Sym) *symbols;
@@ -15,39 +15,20 @@ struct object {
     const uint32_t *hash; /* DT_GNU_HASH */
 };
 
-static bool
-holds(const struct dl_phdr_info *info, uintptr_t address)
-{
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-        if (p->p_type == PT_LOAD &&
-            address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
-            return true;
-    }
-    return false;
-}
-
 /* The loader has added the base to the addresses in the dynamic section, but
  * not in that of the kernel's object. */
-static const void *
-absolute(const struct dl_phdr_info *info, ElfW(Addr) value)
+DCP_EARLY static const void *
+absolute(const struct link_map *map, ElfW(Addr) value)
 {
-    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr
-                                                  : value);
+    return (const void *)(value < map->l_addr ? value + map->l_addr : value);
 }
 
-static bool
-object_open(const struct dl_phdr_info *info, struct object *object)
+DCP_EARLY static bool
+object_open(const struct link_map *map, struct object *object)
 {
-    const ElfW(Dyn) *dyn = NULL;
-
     *object = (struct object){0};
-    for (unsigned i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dyn = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    for (; dyn && dyn->d_tag != DT_NULL; dyn++) {
-        const void *at = absolute(info, dyn->d_un.d_ptr);
+    for (const ElfW(Dyn) *dyn = map->l_ld; dyn && dyn->d_tag != DT_NULL; dyn++) {
+        const void *at = absolute(map, dyn->d_un.d_ptr);
 
         if (dyn->d_tag == DT_SYMTAB)
             object->symbols = at;
@@ -59,10 +40,19 @@ object_open(const struct dl_phdr_info *info, struct object *object)
     return object->symbols && object->strings && object->hash;
 }
 
+DCP_EARLY static bool
+equal(const char *a, const char *b)
+{
+    for (; *a == *b; a++, b++)
+        if (!*a)
+            return true;
+    return false;
+}
+
 /* The hash section: number of buckets, first symbol in it, words of a filter,
  * a shift; then the filter, the buckets, and a hash for every symbol, whose
  * lowest bit ends a bucket. */
-static const ElfW(Sym) *
+DCP_EARLY static const ElfW(Sym) *
 object_find(const struct object *object, const char *name)
 {
     const uint32_t *table = object->hash;
@@ -80,46 +70,44 @@ object_find(const struct object *object, const char *name)
         const ElfW(Sym) *symbol = &object->symbols[i];
 
         if ((chain[i - table[1]] | 1) == (h | 1) && symbol->st_shndx &&
-            strcmp(object->strings + symbol->st_name, name) == 0)
+            equal(object->strings + symbol->st_name, name))
             return symbol;
         if (chain[i - table[1]] & 1)
             return NULL;
     }
 }
 
-struct search {
-    const char *name;
-    bool past; /* our own object has been seen */
-    void *found;
-};
-
-static int
-search_visit(struct dl_phdr_info *info, size_t size, void *user)
-{
-    struct search *search = user;
-    struct object object;
-
-    (void)size;
-    if (!search->past) {
-        search->past = holds(info, (uintptr_t)&dcp_hook_info);
-        return 0;
-    }
-    if (!object_open(info, &object))
-        return 0;
-    const ElfW(Sym) *symbol = object_find(&object, search->name);
-    if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-        return 0;
-    search->found = (void *)(info->dlpi_addr + symbol->st_value);
-    return 1;
-}
-
-void *
+/* Objects that were there at the start are never unloaded, and the C library
+ * is one of them: the list needs no lock up to there. */
+DCP_EARLY void *
 dcp_elf_next(const char *name)
 {
-    struct search search = {.name = name};
+    const struct link_map *map = _r_debug.r_map;
+    struct object object;
 
-    dl_iterate_phdr(search_visit, &search);
-    return search.found;
+    while (map && map->l_ld != _DYNAMIC)
+        map = map->l_next;
+    for (map = map ? map->l_next : _r_debug.r_map; map; map = map->l_next) {
+        if (map->l_ld == _DYNAMIC || !object_open(map, &object))
+            continue;
+        const ElfW(Sym) *symbol = object_find(&object, name);
+        if (symbol && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+            return (void *)(map->l_addr + symbol->st_value);
+    }
+    return NULL;
+}
+
+static bool
+holds(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD &&
+            address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            return true;
+    }
+    return false;
 }
 
 struct range {

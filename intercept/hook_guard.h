@@ -8,6 +8,11 @@
 
 #include <stdatomic.h>
 
+/* What may run before a sanitizer has started, which calls dlsym to do so. */
+#define DCP_EARLY                                                              \
+    __attribute__((no_sanitize("address"), no_sanitize("thread"),              \
+                   no_sanitize("undefined")))
+
 #define DCP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define DCP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

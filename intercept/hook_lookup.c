@@ -23,7 +23,7 @@ struct dcp_answer dcp_door_dlvsym(void *handle, const char *name,
 
 /* The row that a lookup may be answered with; DCP_HOOK_COUNT for none. Lookups
  * relative to the caller and those of the driver itself are not ours. */
-static unsigned
+DCP_EARLY static unsigned
 row_of(void *handle, const char *name, const void *caller)
 {
     if (!name || handle == RTLD_NEXT)
@@ -47,7 +47,7 @@ answer(unsigned row, void *found, bool *again)
     return found && found == original ? dcp_hook_body[row] : found;
 }
 
-struct dcp_answer
+DCP_EARLY struct dcp_answer
 dcp_door_dlsym(void *handle, const char *name, const void *caller)
 {
     const struct dcp_dl *dl = dcp_dl();
@@ -62,7 +62,7 @@ dcp_door_dlsym(void *handle, const char *name, const void *caller)
     return (struct dcp_answer){value, NULL};
 }
 
-struct dcp_answer
+DCP_EARLY struct dcp_answer
 dcp_door_dlvsym(void *handle, const char *name, const char *version,
                 const void *caller)
 {

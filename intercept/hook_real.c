@@ -4,10 +4,10 @@
  * for that lock. Threads that resolve at the same time write the same. */
 #include "config.h"
 
+#include "intercept/hook_guard.h"
 #include "intercept/hook_private.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <string.h>
 
 struct dcp_real dcp_real;
@@ -25,7 +25,7 @@ static atomic_bool ready;
 static _Atomic uintptr_t driver_low, driver_high;
 static __thread bool busy __attribute__((tls_model("initial-exec")));
 
-const struct dcp_dl *
+DCP_EARLY const struct dcp_dl *
 dcp_dl(void)
 {
     static struct dcp_dl dl;

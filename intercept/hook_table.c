@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include "intercept/hook_guard.h"
 #include "intercept/hook_private.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 /* cuda.h checks the rows, PASS rows too. */
@@ -57,7 +57,7 @@ fill(void)
     atomic_store_explicit(&filled, true, memory_order_release);
 }
 
-unsigned
+DCP_EARLY unsigned
 dcp_hook_by_name(const char *name)
 {
     /* dlsym is asked for names of all sorts. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct driver driver;
+static __thread struct driver driver;
 
 struct driver *
 driver_get(void)
@@ -65,7 +65,7 @@ static const struct {
     int version, own;
     const char *symbol;
 } entries[] = {
-#define SIM_ENTRY(kind, name, version, own, symbol)                            \
+#define SIM_ENTRY(name, version, own, symbol)                                  \
     {#name, version, own, #symbol},
 #include "tests/sim/sim_entry.def"
 #undef SIM_ENTRY

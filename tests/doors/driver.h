@@ -9,10 +9,10 @@ struct driver {
     unsigned calls;
     int result;         /* what the functions answer */
     int init_result;    /* what cuInit answers */
-    unsigned char args[256];
+    _Alignas(16) unsigned char args[256];
 };
 
-/* Exported by the driver. */
+/* Exported by the driver. Each thread has its own. */
 struct driver *driver_get(void);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ inherited(void)
     }
 }
 
-static volatile int stop;
+static atomic_int stop;
 
 static void *
 busy(void *user)
@@ -90,6 +91,8 @@ main(void)
         spy()->init_done = 0;
     fresh();
 
+    if (spy())
+        spy()->mode = SPY_COUNT;
     CHECK(pthread_create(&thread, NULL, busy, NULL) == 0);
     for (int i = 0; i < 20; i++)
         if ((child = fork()) == 0) {
@@ -99,6 +102,8 @@ main(void)
             wait_for(child);
     stop = 1;
     CHECK(pthread_join(thread, NULL) == 0);
+    if (spy())
+        spy()->mode = SPY_LOOK;
     CHECK(cuCtxSynchronize() == CUDA_SUCCESS && seen("cuCtxSynchronize"));
     return 0;
 }

@@ -108,7 +108,7 @@ check_versions(void)
         const char *name, *symbol;
         int version, own;
     } entries[] = {
-#define SIM_ENTRY(kind, name, version, own, symbol)                            \
+#define SIM_ENTRY(name, version, own, symbol)                                  \
     {#name, #symbol, version, own},
 #include "tests/sim/sim_entry.def"
 #undef SIM_ENTRY

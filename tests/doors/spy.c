@@ -67,6 +67,8 @@ static bool
 spy_before(const struct dcp_hook_info *info, void *args, CUresult *result)
 {
     spy.before++;
+    if (spy.mode == SPY_COUNT)
+        return false;
     spy.symbol = info->symbol;
     spy.canon = dcp_hook_info[info->canon].symbol;
     spy.kind = info->kind;
@@ -87,6 +89,8 @@ spy_after(const struct dcp_hook_info *info, void *args, CUresult *result)
     (void)info;
     (void)args;
     spy.after++;
+    if (spy.mode == SPY_COUNT)
+        return;
     spy.result = (int)*result;
     if (spy.mode == SPY_CALL)
         cuCtxSynchronize();

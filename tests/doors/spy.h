@@ -10,12 +10,12 @@ enum spy_mode {
     SPY_REPLACE, /* after() turns the result into SPY_RESULT */
     SPY_CALL,    /* both ends make driver calls of their own */
     SPY_GONE,    /* before() takes the sink away */
+    SPY_COUNT,   /* only count: for several threads */
 };
 enum { SPY_RESULT = 999 };
 
 enum spy_ear { SPY_DEAF, SPY_EAR, SPY_BARE /* a sink that does nothing */ };
 
-/* What a call leaves; with several threads only the counts mean something. */
 struct spy {
     enum spy_mode mode;
     const char *symbol; /* of the last call */
@@ -24,7 +24,7 @@ struct spy {
     _Atomic unsigned before, after; /* how often */
     unsigned init, init_done;
     int result;             /* that after() got */
-    unsigned char args[256]; /* that before() got */
+    _Alignas(16) unsigned char args[256]; /* that before() got */
 };
 
 /* Exported by the spy. */
