@@ -16,6 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if CUDA_VERSION < 12080
+CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end);
+#endif
+
 /* The driver's function by its exact symbol. */
 #define CU(symbol) ((__typeof__(&symbol))driver_find(#symbol))
 

@@ -163,7 +163,12 @@ lost(void)
 {
     pthread_t thread;
     start();
-    if (cuCtxCreate(&made, NULL, 0, 0))
+#if CUDA_VERSION >= 13000
+    CUresult result = cuCtxCreate(&made, NULL, 0, 0);
+#else
+    CUresult result = cuCtxCreate(&made, 0, 0);
+#endif
+    if (result != CUDA_SUCCESS)
         return 1;
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&thread, NULL, other_thread, NULL);

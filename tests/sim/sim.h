@@ -14,10 +14,8 @@
 #define _GNU_SOURCE
 #endif
 #define __CUDA_API_VERSION_INTERNAL
-#pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cudaProfiler.h>
-#pragma GCC visibility pop
 
 #include "dcpsim.h"
 

@@ -144,6 +144,7 @@ cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count,
     return ctx_create(out, flags, device);
 }
 
+#if CUDA_VERSION >= 12050
 CUresult
 cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
                CUdevice device)
@@ -154,6 +155,7 @@ cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
         return CUDA_ERROR_NOT_SUPPORTED;
     return ctx_create(out, flags, device);
 }
+#endif
 
 static CUresult
 ctx_destroy(CUcontext handle)

@@ -335,6 +335,7 @@ BLOCK_ASYNC(cuMemcpy2DAsync_v2_ptsz, CUDA_MEMCPY2D, desc_plane(copy), true)
 BLOCK_ASYNC(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, *copy, false)
 BLOCK_ASYNC(cuMemcpy3DAsync_v2_ptsz, CUDA_MEMCPY3D, *copy, true)
 
+#if CUDA_VERSION >= 12080
 /* A batch is carried out in order here; the driver promises no order. */
 static CUresult
 copy_batch(bool ptds, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
@@ -365,7 +366,6 @@ copy_batch(bool ptds, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
     return CUDA_SUCCESS;
 }
 
-#if CUDA_VERSION >= 12080
 #define BATCH_OLD(name, ptds)                                                  \
     CUresult name(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,         \
                   size_t count, CUmemcpyAttributes *attrs, size_t *indices,    \

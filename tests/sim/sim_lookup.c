@@ -99,7 +99,7 @@ struct error {
 };
 
 static const struct error errors[] = {
-#define SIM_ERROR(code, text) {code, #code, text},
+#define SIM_ERROR(code, name, text) {(CUresult)code, #name, text},
 #include "sim_error.def"
 #undef SIM_ERROR
 };

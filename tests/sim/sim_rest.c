@@ -8,7 +8,7 @@
 int sim_rest_enter(const char *name, void **site);
 
 #define SIM_ENTRY(base, version, own, symbol)                                  \
-    __attribute__((visibility("default"), weak)) int symbol(void);             \
+    __attribute__((weak)) int symbol(void);                                    \
     int symbol(void)                                                           \
     {                                                                          \
         static void *site;                                                     \
