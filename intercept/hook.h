@@ -3,7 +3,8 @@
  * come the ids, the argument structs, the typed originals and the exported
  * bodies. This header is all that the folders above need to know:
  *
- *   program -> exported body -> sink.before -> original (or the heap) -> sink.after
+ *   program -> exported body -> sink.before -> original, or the heap
+ *                                            -> sink.after
  *
  * A row's kind says what its body does:
  *   PASS   goes to the original at once; the sink does not see it
@@ -86,10 +87,12 @@ extern struct dcp_real dcp_real;
 struct dcp_sink {
     /* Before the call. true: the call is swallowed, *result is what the
      * program gets, and neither the original nor after() runs. */
-    bool (*before)(const struct dcp_hook_info *info, void *args, CUresult *result);
+    bool (*before)(const struct dcp_hook_info *info, void *args,
+                   CUresult *result);
     /* After the original, with its result, which after() may replace. Not
      * called when before() swallowed. */
-    void (*after)(const struct dcp_hook_info *info, void *args, CUresult *result);
+    void (*after)(const struct dcp_hook_info *info, void *args,
+                  CUresult *result);
 };
 
 /* Installs the one listener; NULL turns every hook into a pass-through (but for

@@ -26,8 +26,10 @@ absolute(const struct link_map *map, ElfW(Addr) value)
 DCP_EARLY static bool
 object_open(const struct link_map *map, struct object *object)
 {
+    const ElfW(Dyn) *dyn = map->l_ld;
+
     *object = (struct object){0};
-    for (const ElfW(Dyn) *dyn = map->l_ld; dyn && dyn->d_tag != DT_NULL; dyn++) {
+    for (; dyn && dyn->d_tag != DT_NULL; dyn++) {
         const void *at = absolute(map, dyn->d_un.d_ptr);
 
         if (dyn->d_tag == DT_SYMTAB)

@@ -128,7 +128,8 @@ _Static_assert(offsetof(struct dcp_hook_state, sink) == 0 &&
 #define BODY_PASS(symbol)
 #define BODY_DOOR(symbol)
 #define BODY_WATCH(symbol) LABELS(symbol) IF_SINK(symbol) GO(symbol)
-#define BODY_OWN(symbol) LABELS(symbol) IF_SINK(symbol) IF_OWN(symbol) GO(symbol)
+#define BODY_OWN(symbol)                                                       \
+    LABELS(symbol) IF_SINK(symbol) IF_OWN(symbol) GO(symbol)
 __asm__(".text\n"
         ".set dcp_row, 0\n"
 #define ROW(kind, class, symbol, canon, ptds, args)                            \
