@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulated driver: it answers as tests/sim/conformance.expect says (which
 # a real GPU must answer too), in any order of execution; it exports what the
-# real one exports; and its own switches work.
+# real one exports; random work gives the right numbers; and its own switches
+# work.
 #
 #   UPDATE=1 conformance.sh    writes the expected answers anew
 set -u
@@ -50,6 +51,13 @@ same "answers" "$expect"
 for seed in 1 2; do
     DCPSIM_JITTER=$seed DCPSIM_POISON=255 "$ask" "$image" >"$dir/this"
     same "answers with DCPSIM_JITTER=$seed" "$expect"
+done
+
+for seed in 1 2 3; do
+    "$build/tests/sim/stress" "$image" $seed 2000 >"$dir/this" &&
+        DCPSIM_JITTER=$seed DCPSIM_POISON=255 \
+            "$build/tests/sim/stress" "$image" $seed 600 >"$dir/this" ||
+        { echo "FAIL: random work"; cat "$dir/this"; failed=1; }
 done
 
 sed -n 's/^SIM_ENTRY(.*, \(cu[A-Za-z0-9_]*\))$/\1/p' \
