@@ -9,6 +9,9 @@
 
 #include <link.h>
 
+/* The loader's list. Weak: by name the loader is nothing that we link to. */
+extern struct r_debug _r_debug __attribute__((weak));
+
 struct object {
     const ElfW(Sym) *symbols;
     const char *strings;
@@ -84,12 +87,13 @@ object_find(const struct object *object, const char *name)
 DCP_EARLY void *
 dcp_elf_next(const char *name)
 {
-    const struct link_map *map = _r_debug.r_map;
+    const struct link_map *first = &_r_debug ? _r_debug.r_map : NULL;
+    const struct link_map *map = first;
     struct object object;
 
     while (map && map->l_ld != _DYNAMIC)
         map = map->l_next;
-    for (map = map ? map->l_next : _r_debug.r_map; map; map = map->l_next) {
+    for (map = map ? map->l_next : first; map; map = map->l_next) {
         if (map->l_ld == _DYNAMIC || !object_open(map, &object))
             continue;
         const ElfW(Sym) *symbol = object_find(&object, name);
