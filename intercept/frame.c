@@ -152,7 +152,7 @@ dcp_frame_room(void)
     return held < limit ? limit - held : 0;
 }
 
-/* Counts before creating, so that two threads cannot pass the limit together. */
+/* Counts before creating: two threads together cannot pass the limit. */
 static bool
 count(bool host, size_t bytes)
 {

@@ -52,7 +52,8 @@ void dcp_heap_configure(const struct dcp_heap_options *options);
  * can be had (after free frames were reused and trimmed); NOT_SUPPORTED where
  * the heap cannot work here (no virtual memory management: one log line), and
  * the driver has to be asked. */
-CUresult dcp_heap_alloc(size_t bytes, CUstream stream, bool sync, CUdeviceptr *out);
+CUresult dcp_heap_alloc(size_t bytes, CUstream stream, bool sync,
+                        CUdeviceptr *out);
 
 /* The same for a numbered pool (below DCP_HEAP_POOLS), whose live bytes are
  * counted apart. */

@@ -75,7 +75,8 @@ start_before(const struct dcp_chunk *chunk, size_t unit)
     uint64_t word;
 
     for (;; level++) {
-        word = chunk->starts[level][unit >> 6] & (~(uint64_t)0 >> (63 - (unit & 63)));
+        word = chunk->starts[level][unit >> 6] &
+               (~(uint64_t)0 >> (63 - (unit & 63)));
         if (word)
             break;
         /* Nothing in this word: go on with the words before it. */

@@ -40,7 +40,7 @@ struct dcp_piece {
     uint64_t seq;               /* number of the free; 0: never used, or idle */
     struct dcp_owner *owner;
     struct dcp_chunk *chunk;
-    struct dcp_bin *bin;        /* the one it was in last, for its size; or NULL */
+    struct dcp_bin *bin;        /* of its size, that it was in last; or NULL */
     struct dcp_piece *prev, *next;  /* neighbours in the chunk */
     struct dcp_piece *left, *right; /* tree; right: next in a bin or spare */
     uint8_t state;              /* enum dcp_piece_state */
@@ -101,7 +101,7 @@ struct dcp_heap {
     struct dcp_owner *recent;   /* the last one looked up */
     struct dcp_chunk *chunks;
     size_t used, used_peak;
-    size_t compact_used;        /* live bytes when compaction was last allowed */
+    size_t compact_used;        /* live bytes when waiting was last earned */
     unsigned compact_left;
     uint64_t allocs, frees;
     size_t tag_used[16], tag_peak[16];

@@ -73,7 +73,8 @@ search(const struct dcp_owner *owner, size_t bytes, enum dcp_heap_kind kind)
 static struct dcp_piece *
 borrow(const struct dcp_owner *owner, size_t bytes, enum dcp_heap_kind kind)
 {
-    for (struct dcp_owner *other = dcp_heap.owners; other; other = other->next) {
+    for (struct dcp_owner *other = dcp_heap.owners; other;
+         other = other->next) {
         if (other == owner || other == dcp_heap.nobody)
             continue;
         dcp_bin_flush(other, kind);
@@ -215,7 +216,8 @@ void
 dcp_heap_settle(void)
 {
     dcp_bin_flush_all();
-    for (struct dcp_chunk *chunk = dcp_heap.chunks; chunk; chunk = chunk->next) {
+    for (struct dcp_chunk *chunk = dcp_heap.chunks; chunk;
+         chunk = chunk->next) {
         struct dcp_piece *piece;
 
         for (piece = chunk->at[0]; piece; piece = piece->next)

@@ -104,7 +104,8 @@ dcp_space_close(void)
 
     if (base == 0)
         return;
-    munmap(dcp_space.owners, (dcp_space.half >> dcp_space.shift) * sizeof(void *));
+    munmap(dcp_space.owners,
+           (dcp_space.half >> dcp_space.shift) * sizeof(void *));
     dcp_space.owners = NULL;
     runs.free = runs.spare = NULL;
     dcp_arena_release(&runs.arena);
@@ -172,7 +173,8 @@ dcp_space_put(CUdeviceptr base, size_t bytes)
 void
 dcp_space_set_owner(CUdeviceptr base, size_t bytes, void *owner)
 {
-    CUdeviceptr start = atomic_load_explicit(&dcp_space.base, memory_order_relaxed);
+    CUdeviceptr start =
+        atomic_load_explicit(&dcp_space.base, memory_order_relaxed);
     size_t first = (base - start) >> dcp_space.shift;
     size_t end = (base + bytes - start) >> dcp_space.shift;
 

@@ -2,7 +2,8 @@
 /* A model of PyTorch's caching allocator as its documentation describes it:
  * sizes in multiples of 512 bytes; requests up to 1 MiB from segments of 2
  * MiB, up to 10 MiB from segments of 20 MiB, others from segments of their own
- * in multiples of 2 MiB; best fit, splitting, joining; nothing is given back. */
+ * in multiples of 2 MiB; best fit, splitting, joining; nothing is
+ * given back. */
 #include "config.h"
 
 #include "tests/heap_step.h"
