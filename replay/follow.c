@@ -213,6 +213,7 @@ border_watch(struct dcp_session *s, const struct dcp_node *node)
     if (--s->anchor_left == 0) {
         s->border_at_wait = s->anchor.wait;
         s->border_due = !s->anchor.wait;
+        dcp_session_plainly(s);
     }
 }
 
@@ -282,6 +283,7 @@ dcp_follow_border(struct dcp_session *s)
     uint64_t now = dcp_now_ns();
     s->anchor_left = 0;
     s->border_at_wait = s->border_due = false;
+    dcp_session_plainly(s);
     bool followed = s->pass.launches && !s->pass.reason &&
                     s->pass.eager * 10 <= s->pass.work;
 

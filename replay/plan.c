@@ -4,7 +4,7 @@
 #include "replay/plan.h"
 
 #include "intercept/heap.h"
-#include "src/lock.h"
+#include "replay/session.h"
 #include "src/log.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 enum { ENTRIES_MAX = 1 << 20 };
 
-/* A live block that a node of the tree allocated. */
+/* A live block that a node of the tree allocated and that is not at the node's
+ * planned place: the heap's, or one whose node is gone. */
 struct entry {
     CUdeviceptr base; /* 0: empty */
     uint64_t bytes;
@@ -22,13 +23,12 @@ struct entry {
 };
 
 /* By address: open addressing, deletion moves entries back. */
-static struct dcp_lock plan_lock;
 static struct entry *table;
-static uint32_t table_room, table_count, planned_count; /* room: 2^n */
-static CUdeviceptr range_base;
-static uint64_t range_bytes, refused_bytes, live_bytes;
-static uint32_t plan_id, pass_number;
-static bool plan_on;
+static uint32_t table_room, table_count; /* room: 2^n */
+static uint64_t refused_bytes;
+static uint32_t pass_number;
+
+struct dcp_plan dcp_plan;
 
 static uint32_t
 slot_of(CUdeviceptr address)
@@ -76,10 +76,8 @@ entry_remove(struct entry *entry)
     uint32_t mask = table_room - 1, at = (uint32_t)(entry - table);
 
     if (entry->planned) {
-        live_bytes -= entry->bytes;
-        planned_count--;
-        if (entry->node)
-            entry->node->served = false;
+        dcp_plan.live -= entry->bytes;
+        dcp_plan.count--;
     }
     table_count--;
     for (uint32_t next = (at + 1) & mask; table[next].base;
@@ -109,20 +107,33 @@ entry_put(CUdeviceptr base, uint64_t bytes, struct dcp_node *node, bool planned)
     table[at] = (struct entry){base, bytes, node, pass_number, planned};
     table_count++;
     if (planned) {
-        planned_count++;
-        live_bytes += bytes;
+        dcp_plan.count++;
+        dcp_plan.live += bytes;
     }
     return true;
+}
+
+/* --- planned blocks: the node itself is the record ------------------------- */
+
+static struct dcp_node *
+served_at(CUdeviceptr address)
+{
+    if (address - dcp_plan.base >= dcp_plan.bytes)
+        return NULL;
+    for (struct dcp_node *node = dcp_plan.served; node; node = node->served_next)
+        if (address - dcp_plan_place(node) < node->place_bytes)
+            return node;
+    return NULL;
 }
 
 /* --- what the heap asks ---------------------------------------------------- */
 
 static void
-block_of(const struct entry *entry, struct dcp_block *out)
+block_of(CUdeviceptr base, uint64_t bytes, struct dcp_block *out)
 {
-    out->base = entry->base;
-    out->bytes = entry->bytes;
-    out->id = ((uint64_t)1 << 40) + (entry->base - range_base);
+    out->base = base;
+    out->bytes = bytes;
+    out->id = ((uint64_t)1 << 40) + (base - dcp_plan.base);
     out->host = false;
 }
 
@@ -131,14 +142,19 @@ arena_find(CUdeviceptr address, struct dcp_block *out)
 {
     bool found = false;
 
-    dcp_lock_take(&plan_lock);
-    for (uint32_t i = 0; i < table_room && !found; i++)
+    bool entered = dcp_session_enter();
+    struct dcp_node *node = served_at(address);
+    if (node) {
+        block_of(dcp_plan_place(node), node->place_bytes, out);
+        found = true;
+    }
+    for (uint32_t i = 0; i < table_room && dcp_plan.count && !found; i++)
         if (table[i].base && table[i].planned &&
             address - table[i].base < table[i].bytes) {
-            block_of(&table[i], out);
+            block_of(table[i].base, table[i].bytes, out);
             found = true;
         }
-    dcp_lock_give(&plan_lock);
+    dcp_session_leave(entered);
     return found;
 }
 
@@ -152,20 +168,25 @@ arena_free(CUdeviceptr base, CUstream stream)
 static size_t
 arena_used(void)
 {
-    return live_bytes;
+    return dcp_plan.live;
 }
 
 static void
 arena_each(void (*visit)(const struct dcp_block *, void *), void *user)
 {
-    dcp_lock_take(&plan_lock);
+    struct dcp_block block;
+
+    bool entered = dcp_session_enter();
+    for (struct dcp_node *node = dcp_plan.served; node; node = node->served_next) {
+        block_of(dcp_plan_place(node), node->place_bytes, &block);
+        visit(&block, user);
+    }
     for (uint32_t i = 0; i < table_room; i++)
         if (table[i].base && table[i].planned) {
-            struct dcp_block block;
-            block_of(&table[i], &block);
+            block_of(table[i].base, table[i].bytes, &block);
             visit(&block, user);
         }
-    dcp_lock_give(&plan_lock);
+    dcp_session_leave(entered);
 }
 
 /* --- the plan ----------------------------------------------------------------- */
@@ -177,9 +198,9 @@ dcp_plan_range(uint64_t bytes)
                                              arena_each};
     CUdeviceptr base;
 
-    if (bytes <= range_bytes)
+    if (bytes <= dcp_plan.bytes)
         return true;
-    if (planned_count)
+    if (dcp_plan.count)
         return false;
     CUresult result = dcp_heap_plan_range(bytes, &ops, &base);
     if (result != CUDA_SUCCESS) {
@@ -189,34 +210,43 @@ dcp_plan_range(uint64_t bytes)
         refused_bytes = bytes;
         return false;
     }
-    range_base = base;
-    range_bytes = bytes;
+    dcp_plan.base = base;
+    dcp_plan.bytes = bytes;
     return true;
 }
 
 bool
 dcp_plan_origin(uint32_t id, uint64_t bytes)
 {
-    plan_on = planned_count == 0 && bytes <= range_bytes;
-    plan_id = id;
-    return planned_count == 0 && bytes > range_bytes &&
+    dcp_plan.on = dcp_plan.count == 0 && bytes <= dcp_plan.bytes;
+    dcp_plan.id = id;
+    return dcp_plan.count == 0 && bytes > dcp_plan.bytes &&
            (!refused_bytes || bytes < refused_bytes);
 }
 
 void
 dcp_plan_break(void)
 {
-    plan_on = false;
+    dcp_plan.on = false;
 }
 
 void
 dcp_plan_unpin(void)
 {
-    plan_on = false;
-    dcp_lock_take(&plan_lock);
+    dcp_plan.on = false;
+    bool entered = dcp_session_enter();
     for (uint32_t i = 0; i < table_room; i++)
         table[i].node = NULL;
-    dcp_lock_give(&plan_lock);
+    while (dcp_plan.served) {
+        struct dcp_node *node = dcp_plan.served;
+        CUdeviceptr base = dcp_plan_place(node);
+        dcp_plan_unserve(node);
+        /* Without memory the block is forgotten, and its place with it: then
+         * the range is never used again. */
+        if (!entry_put(base, node->place_bytes, NULL, true))
+            dcp_plan.count++;
+    }
+    dcp_session_leave(entered);
 }
 
 void
@@ -225,26 +255,12 @@ dcp_plan_pass(uint64_t number)
     pass_number = (uint32_t)number;
 }
 
-CUdeviceptr
-dcp_plan_take(struct dcp_node *node, uint64_t bytes)
-{
-    if (!plan_on || node->plan != plan_id || node->place_bytes != bytes ||
-        node->served || (uint64_t)node->place + bytes > range_bytes)
-        return 0;
-    CUdeviceptr base = range_base + (uint64_t)node->place;
-    dcp_lock_take(&plan_lock);
-    bool put = entry_put(base, bytes, node, true);
-    dcp_lock_give(&plan_lock);
-    node->served = put;
-    return put ? base : 0;
-}
-
 void
 dcp_plan_note(struct dcp_node *node, CUdeviceptr address, uint64_t bytes)
 {
-    dcp_lock_take(&plan_lock);
+    bool entered = dcp_session_enter();
     entry_put(address, bytes, node, false);
-    dcp_lock_give(&plan_lock);
+    dcp_session_leave(entered);
 }
 
 bool
@@ -253,30 +269,37 @@ dcp_plan_give(struct dcp_node *node, CUdeviceptr address)
     const struct dcp_node *expected = node ? node->mate : NULL;
     bool planned = false;
 
+    if (node && dcp_plan_give_back(node, address)) {
+        node->seen_mate = NULL; /* as planned: nothing to learn */
+        return true;
+    }
     /* What the plan has die here must be what dies, or a block that is handed
      * out later could overlap it. */
-    if (plan_on && (!node || (expected && expected->served &&
-                              address != range_base +
-                                             (uint64_t)expected->place)))
-        plan_on = false;
-    dcp_lock_take(&plan_lock);
-    struct entry *entry = entry_find(address);
+    if (!node || (expected && expected->served))
+        dcp_plan.on = false;
+    bool entered = dcp_session_enter();
+    struct dcp_node *other = served_at(address);
+    struct entry *entry = other ? NULL : entry_find(address);
     if (node) {
-        node->seen_mate = entry ? entry->node : NULL;
+        node->seen_mate = other ? other : entry ? entry->node : NULL;
         node->seen_age = entry ? pass_number - entry->pass : 0;
+    }
+    if (other && dcp_plan_place(other) == address) {
+        planned = true;
+        dcp_plan_unserve(other);
     }
     if (entry) {
         planned = entry->planned;
         entry_remove(entry);
     }
-    dcp_lock_give(&plan_lock);
+    dcp_session_leave(entered);
     return planned;
 }
 
 void
 dcp_plan_get(uint64_t *live, uint32_t *blocks, uint64_t *bytes)
 {
-    *live = live_bytes;
-    *blocks = planned_count;
-    *bytes = range_bytes;
+    *live = dcp_plan.live;
+    *blocks = dcp_plan.count;
+    *bytes = dcp_plan.bytes;
 }

@@ -11,13 +11,30 @@
  * every free where the plan has it. When one is not as planned, the plan is
  * off until the next origin at which the range is empty, and the heap serves.
  *
- * All functions but the heap's own questions: under the session's lock. */
+ * All functions: under the session's lock, which the heap's questions take
+ * where their thread does not hold it. */
 #ifndef DCP_REPLAY_PLAN_H
 #define DCP_REPLAY_PLAN_H
 
 #include "replay/trie.h"
 
 #include <stdbool.h>
+
+/* For the two short ways below, and plan.c. */
+extern struct dcp_plan {
+    struct dcp_node *served; /* nodes whose planned block lives */
+    CUdeviceptr base;        /* of the range */
+    uint64_t bytes, live;
+    uint32_t count;          /* live planned blocks */
+    uint32_t id;
+    bool on;
+} dcp_plan;
+
+static inline CUdeviceptr
+dcp_plan_place(const struct dcp_node *node)
+{
+    return dcp_plan.base + (uint64_t)node->place;
+}
 
 /* At the origin of plan `id` (from 1), which needs `bytes`: on if the range is
  * empty and large enough. True when the range is too small and may be made
@@ -38,7 +55,51 @@ void dcp_plan_unpin(void);
 void dcp_plan_pass(uint64_t number);
 
 /* The planned address for an allocation of `bytes` at `node`, or 0. */
-CUdeviceptr dcp_plan_take(struct dcp_node *node, uint64_t bytes);
+static inline CUdeviceptr
+dcp_plan_take(struct dcp_node *node, uint64_t bytes)
+{
+    if (!dcp_plan.on || node->plan != dcp_plan.id ||
+        node->place_bytes != bytes || node->served ||
+        (uint64_t)node->place + bytes > dcp_plan.bytes)
+        return 0;
+    node->served = true;
+    node->served_prev = NULL;
+    node->served_next = dcp_plan.served;
+    if (dcp_plan.served)
+        dcp_plan.served->served_prev = node;
+    dcp_plan.served = node;
+    dcp_plan.count++;
+    dcp_plan.live += bytes;
+    return dcp_plan_place(node);
+}
+
+/* The block at the node's planned place is no more. */
+static inline void
+dcp_plan_unserve(struct dcp_node *node)
+{
+    node->served = false;
+    if (node->served_prev)
+        node->served_prev->served_next = node->served_next;
+    else
+        dcp_plan.served = node->served_next;
+    if (node->served_next)
+        node->served_next->served_prev = node->served_prev;
+    dcp_plan.count--;
+    dcp_plan.live -= node->place_bytes;
+}
+
+/* The short way of a free: true, and the block is free, when it is the one
+ * that the plan has die at `node`. Otherwise nothing happens. */
+static inline bool
+dcp_plan_give_back(struct dcp_node *node, CUdeviceptr address)
+{
+    struct dcp_node *mate = node->mate;
+
+    if (!mate || !mate->served || address != dcp_plan_place(mate))
+        return false;
+    dcp_plan_unserve(mate);
+    return true;
+}
 
 /* The heap served the allocation at `node`. */
 void dcp_plan_note(struct dcp_node *node, CUdeviceptr address, uint64_t bytes);

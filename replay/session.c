@@ -36,6 +36,25 @@ struct call_state {
 static __thread struct call_state call_state;
 static _Atomic int calls_open; /* between before() and after() */
 
+bool
+dcp_session_enter(void)
+{
+    if (call_state.locked)
+        return false;
+    dcp_lock_take(&dcp_session.lock);
+    call_state.locked = true;
+    return true;
+}
+
+void
+dcp_session_leave(bool entered)
+{
+    if (!entered)
+        return;
+    call_state.locked = false;
+    dcp_lock_give(&dcp_session.lock);
+}
+
 static int
 phase_get(void)
 {
@@ -48,6 +67,7 @@ phase_set(int phase)
     uint64_t field = (uint64_t)phase;
 
     atomic_store(&dcp_session.phase, phase);
+    dcp_session_plainly(&dcp_session);
     dcp_trace_put(dcp_session.trace, DCP_TRACE_PHASE, &field, 1, NULL, 0);
 }
 
@@ -71,9 +91,9 @@ flush_for(const char *why, CUresult *result)
 
     if (!s->pending)
         return false;
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
     *result = dcp_follow_flush(s, why);
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
     return *result != CUDA_SUCCESS;
 }
 
@@ -84,7 +104,10 @@ capture_call(const struct dcp_hook_info *info)
     case DCP_HOOK_cuStreamBeginCapture:
     case DCP_HOOK_cuStreamBeginCapture_v2:
     case DCP_HOOK_cuStreamBeginCaptureToGraph:
+    case DCP_HOOK_cuStreamBeginRecaptureToGraph:
+    case DCP_HOOK_cuStreamBeginCaptureToCig:
     case DCP_HOOK_cuStreamEndCapture:
+    case DCP_HOOK_cuStreamEndCaptureToCig:
         return true;
     default:
         return false;
@@ -152,16 +175,14 @@ unload(const struct dcp_hook_info *info)
 static bool
 other_call(const struct dcp_hook_info *info, CUresult *result)
 {
-    struct dcp_session *s = &dcp_session;
-
     if (harmless(info))
         return false;
     if (flush_for("a call outside the iteration", result))
         return true;
     if (info->class == DCP_CLASS_UNLOAD) {
-        dcp_lock_take(&s->lock);
+        bool entered = dcp_session_enter();
         unload(info);
-        dcp_lock_give(&s->lock);
+        dcp_session_leave(entered);
     }
     return false;
 }
@@ -231,9 +252,7 @@ border_work(struct dcp_session *s)
     if (!wanted)
         dcp_timing_drop();
     if (wanted || (leaf->visits >= 2 && !leaf->placed)) {
-        call_state.locked = true;
         dcp_build_path(s, leaf);
-        call_state.locked = false;
         s->own_ns += dcp_now_ns() - begin;
     }
     if (atomic_load(&calls_open) == 0)
@@ -271,8 +290,63 @@ before_locked(struct dcp_session *s, struct call_state *state, CUresult *result)
     return false;
 }
 
-static bool
-before(const struct dcp_hook_info *info, void *args, CUresult *result)
+/* The next call of the path, if it is this one and needs nothing else. */
+static inline struct dcp_node *
+next_plainly(const struct dcp_session *s, const struct dcp_hook_info *info,
+             CUstream stream)
+{
+    struct dcp_node *node = s->cursor->child;
+
+    if (!node || node->hook != info->canon || node->origin ||
+        node->stream != (uint64_t)dcp_hook_stream(info, stream))
+        return NULL;
+    return node;
+}
+
+static inline void
+swallow_plainly(struct dcp_session *s, struct dcp_node *node)
+{
+    s->cursor = node;
+    s->pass.calls++;
+    s->pass.swallowed++;
+}
+
+/* Planned allocations and their frees, which are as frequent as launches, have
+ * a way of their own. False: the long way. */
+__attribute__((noinline)) static bool
+alloc_plainly(struct dcp_session *s, const struct dcp_hook_info *info,
+              struct dcp_args_cuMemAllocAsync *args)
+{
+    dcp_lock_take(&s->lock);
+    struct dcp_node *node = next_plainly(s, info, args->hStream);
+    CUdeviceptr at = 0;
+    if (node && args->dptr)
+        at = dcp_plan_take(node, args->bytesize);
+    if (at) {
+        *args->dptr = node->call.memory.address = at;
+        swallow_plainly(s, node);
+    }
+    dcp_lock_give(&s->lock);
+    return at != 0;
+}
+
+__attribute__((noinline)) static bool
+free_plainly(struct dcp_session *s, const struct dcp_hook_info *info,
+             struct dcp_args_cuMemFreeAsync *args)
+{
+    dcp_lock_take(&s->lock);
+    struct dcp_node *node = next_plainly(s, info, args->hStream);
+    bool done = node && dcp_plan_give_back(node, args->dptr);
+    if (done) {
+        node->call.memory.address = args->dptr;
+        swallow_plainly(s, node);
+    }
+    dcp_lock_give(&s->lock);
+    return done;
+}
+
+__attribute__((noinline)) static bool
+before_any(const struct dcp_hook_info *info, void *args, CUresult *result)
 {
     struct dcp_session *s = &dcp_session;
     struct call_state *state = &call_state;
@@ -285,12 +359,27 @@ before(const struct dcp_hook_info *info, void *args, CUresult *result)
         return other_call(info, result);
     state->node = NULL;
     state->logged = UINT32_MAX;
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
     bool swallowed = before_locked(s, state, result);
     if (state->active)
         atomic_fetch_add_explicit(&calls_open, 1, memory_order_relaxed);
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
     return swallowed;
+}
+
+static bool
+before(const struct dcp_hook_info *info, void *args, CUresult *result)
+{
+    *result = CUDA_SUCCESS;
+    if (dcp_session.plainly) {
+        if (info->canon == DCP_HOOK_cuMemAllocAsync &&
+            alloc_plainly(&dcp_session, info, args))
+            return true;
+        if (info->canon == DCP_HOOK_cuMemFreeAsync &&
+            free_plainly(&dcp_session, info, args))
+            return true;
+    }
+    return before_any(info, args, result);
 }
 
 static void
@@ -319,7 +408,8 @@ static void
 captured(const struct dcp_hook_info *info, CUresult result)
 {
     struct dcp_session *s = &dcp_session;
-    bool ends = info->canon == DCP_HOOK_cuStreamEndCapture;
+    bool ends = info->canon == DCP_HOOK_cuStreamEndCapture ||
+                info->canon == DCP_HOOK_cuStreamEndCaptureToCig;
 
     if (!ends && result != CUDA_SUCCESS)
         return;
@@ -327,10 +417,11 @@ captured(const struct dcp_hook_info *info, CUresult result)
     if (open < 0)
         atomic_store(&s->captures, open = 0);
     atomic_store(&dcp_heap_captures, open);
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
+    dcp_session_plainly(s);
     s->odd = true;
     dcp_plan_break();
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
 }
 
 static bool
@@ -354,7 +445,6 @@ static void
 context_made(const struct dcp_hook_info *info, void *args)
 {
     static _Atomic int first_device = -1;
-    struct dcp_session *s = &dcp_session;
 
     if (info->canon == DCP_HOOK_cuDevicePrimaryCtxRetain) {
         struct dcp_args_cuDevicePrimaryCtxRetain *a = args;
@@ -363,9 +453,9 @@ context_made(const struct dcp_hook_info *info, void *args)
             none == a->dev)
             return;
     }
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
     dcp_session_off("the program uses a second context or device");
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
 }
 
 static void
@@ -389,23 +479,18 @@ after(const struct dcp_hook_info *info, void *args, CUresult *result)
                  state->view.fold != DCP_FOLD_WAIT;
     if (plain)
         return;
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
     after_locked(s, state, *result);
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
 }
 
 bool
 dcp_session_make_room(uint64_t bytes)
 {
-    bool was = call_state.locked;
-
     if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
         return false;
-    call_state.locked = true;
     dcp_heap_trim(0);
-    bool made = dcp_plan_range(bytes);
-    call_state.locked = was;
-    return made;
+    return dcp_plan_range(bytes);
 }
 
 static bool
@@ -422,9 +507,9 @@ heap_pressure(void)
 
     if (call_state.locked) /* at a border: nothing is held back */
         return;
-    dcp_lock_take(&s->lock);
+    bool entered = dcp_session_enter();
     dcp_follow_flush(s, NULL);
-    dcp_lock_give(&s->lock);
+    dcp_session_leave(entered);
 }
 
 void

@@ -47,6 +47,7 @@ struct dcp_session {
     struct dcp_segment *volatile pending; /* written under the lock */
     uint32_t pending_count;   /* calls of it that were swallowed */
     _Atomic uint32_t activity;
+    volatile bool plainly;    /* following, and no capture is open */
     _Atomic int captures;     /* captures of the program's own that are open */
     CUcontext context;
     uint32_t thread_ids;
@@ -75,6 +76,21 @@ extern struct dcp_session dcp_session;
  * configuration, ends the process with status 2 on a bad one, and installs
  * the sink. */
 void dcp_session_begin(void);
+
+/* Takes the session's lock unless this thread holds it; whether it was taken is
+ * what leave wants to know. */
+bool dcp_session_enter(void);
+void dcp_session_leave(bool entered);
+
+/* Says anew whether calls may take a short way: while following, outside
+ * captures, and not between an iteration's last call and the next. */
+static inline void
+dcp_session_plainly(struct dcp_session *session)
+{
+    session->plainly =
+        atomic_load(&session->phase) == DCP_PHASE_FOLLOW &&
+        !atomic_load(&session->captures) && !session->border_due;
+}
 
 /* Installs the sink: recording begins. */
 void dcp_session_start(void);

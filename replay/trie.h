@@ -46,6 +46,7 @@ struct dcp_node {
     /* Placement (plan.h). */
     bool planned;                /* ALLOC: placement has looked at it */
     bool served;                 /* ALLOC: a block lives at its planned place */
+    struct dcp_node *served_next, *served_prev;
     uint32_t plan;               /* ALLOC: whose plan `place` belongs to */
     uint32_t origin;             /* the plan whose origin is before this call */
     uint64_t origin_bytes;       /* that plan's range */
