@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conformance IMAGE: the main program, and what all checks use. IMAGE is the
- * test programs' kernels: PTX for a GPU, a shared object for the simulator. */
+/* conformance IMAGE [SECTION]: the main program, and what all checks use.
+ * IMAGE is the test programs' kernels: PTX for a GPU, a shared object for the
+ * simulator. Each section runs in a process of its own. */
 #include "conformance.h"
 
 #include <dlfcn.h>
@@ -164,23 +165,80 @@ image_read(const char *path)
     image = bytes;
 }
 
+/* The kernel is launched once, so that loading it late cannot get into the
+ * way of a stream that stands still. */
 static void
 context_open(void)
 {
+    CUdeviceptr y = 0;
+    begin("open");
     need("init", CU(cuInit)(0));
     need("device", CU(cuDeviceGet)(&device, 0));
     need("retain", CU(cuDevicePrimaryCtxRetain)(&context, device));
     need("current", CU(cuCtxSetCurrent)(context));
     need("module", CU(cuModuleLoadData)(&module, image));
+    need("alloc", CU(cuMemAlloc_v2)(&y, 256));
+    need("launch", launch_fill(NULL, y, 0.0f, 64));
+    need("synchronize", CU(cuCtxSynchronize)());
+    need("free", CU(cuMemFree_v2)(y));
 }
 
-/* Runs this program again for one check, with its own driver. */
 static void
-run_apart(const char *self, const char *path, const char *name)
+check_end(void)
+{
+    begin("end");
+    say("synchronize", CU(cuCtxSynchronize)());
+    say("unload", CU(cuModuleUnload)(module));
+    say("release", CU(cuDevicePrimaryCtxRelease_v2)(device));
+    ask("after_release", CU(cuCtxSynchronize)());
+}
+
+static void mapped_copy(void) { fault_run("mapped_copy"); }
+static void mapped_fill(void) { fault_run("mapped_fill"); }
+static void reserved_copy(void) { fault_run("reserved_copy"); }
+static void reserved_fill(void) { fault_run("reserved_fill"); }
+static void share(void);
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} sections[] = {
+    {"before_init", check_before_init},
+    {"lookup", check_lookup},
+    {"context", check_context},
+    {"module", check_module},
+    {"memory", check_memory},
+    {"copy", check_copy},
+    {"pool", check_pool},
+    {"vmm", check_vmm},
+    {"share", share},
+    {"pointer", check_pointer},
+    {"stream", check_stream},
+    {"event", check_event},
+    {"memop", check_memop},
+    {"graph", check_graph},
+    {"exec", check_exec},
+    {"update", check_update},
+    {"capture", check_capture},
+    {"capture_error", check_capture_errors},
+    {"mapped_copy", mapped_copy},
+    {"mapped_fill", mapped_fill},
+    {"reserved_copy", reserved_copy},
+    {"reserved_fill", reserved_fill},
+    {"end", check_end},
+};
+
+static const char *self, *path;
+
+/* Runs this program again for one section, with a driver of its own, so that
+ * one that goes wrong or hangs takes no others with it. */
+static void
+run_apart(const char *name)
 {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        alarm(60);
         execl("/proc/self/exe", self, path, name, (char *)NULL);
         _exit(127);
     }
@@ -192,7 +250,7 @@ run_apart(const char *self, const char *path, const char *name)
 }
 
 static void
-share(const char *self, const char *path)
+share(void)
 {
     int pair[2];
     char number[16];
@@ -203,6 +261,7 @@ share(const char *self, const char *path)
     if (child == 0) {
         snprintf(number, sizeof number, "%d", pair[1]);
         close(pair[0]);
+        alarm(60);
         execl("/proc/self/exe", self, path, "share", number, (char *)NULL);
         _exit(127);
     }
@@ -213,55 +272,45 @@ share(const char *self, const char *path)
     waitpid(child, NULL, 0);
 }
 
+static int
+run_section(const char *name)
+{
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        if (strcmp(sections[i].name, name) != 0)
+            continue;
+        if (sections[i].run != check_before_init)
+            context_open();
+        sections[i].run();
+        return 0;
+    }
+    fprintf(stderr, "conformance: no section %s\n", name);
+    return 2;
+}
+
 int
 main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: conformance IMAGE\n");
+        fprintf(stderr, "usage: conformance IMAGE [SECTION]\n");
         return 2;
     }
+    self = argv[0];
+    path = argv[1];
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == NULL) {
         fprintf(stderr, "conformance: %s\n", dlerror());
         return 77;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    image_read(argv[1]);
-    if (argc > 2) {
+    image_read(path);
+    if (argc > 3) {
         context_open();
-        if (argc > 3)
-            share_child(atoi(argv[3]));
-        else
-            fault_run(argv[2]);
+        share_child(atoi(argv[3]));
         return 0;
     }
-    run_apart(argv[0], argv[1], "mapped_copy");
-    run_apart(argv[0], argv[1], "mapped_fill");
-    run_apart(argv[0], argv[1], "reserved_copy");
-    run_apart(argv[0], argv[1], "reserved_fill");
-    check_before_init();
-    context_open();
-    check_lookup();
-    check_context();
-    check_module();
-    check_memory();
-    check_copy();
-    check_pool();
-    check_vmm();
-    share(argv[0], argv[1]);
-    check_pointer();
-    check_stream();
-    check_event();
-    check_memop();
-    check_graph();
-    check_exec();
-    check_update();
-    check_capture();
-    check_capture_errors();
-    begin("end");
-    say("synchronize", CU(cuCtxSynchronize)());
-    say("unload", CU(cuModuleUnload)(module));
-    say("release", CU(cuDevicePrimaryCtxRelease_v2)(device));
-    ask("after_release", CU(cuCtxSynchronize)());
+    if (argc > 2)
+        return run_section(argv[2]);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        run_apart(sections[i].name);
     return 0;
 }

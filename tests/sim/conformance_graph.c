@@ -344,6 +344,8 @@ check_exec(void)
     say("launch", CU(cuGraphLaunch)(exec, NULL));
     say("value", (long long)read_float(y, 7));
     say("launch_null", CU(cuGraphLaunch)(NULL, NULL));
+    say("launch_second", CU(cuGraphLaunch)(second, NULL));
+    CU(cuCtxSynchronize)();
     /* one exec runs once at a time: the second launch waits for the first */
     CUstream one = stream_new(CU_STREAM_NON_BLOCKING);
     CUstream two = stream_new(CU_STREAM_NON_BLOCKING);

@@ -39,7 +39,7 @@ check_memory(void)
     say("pitch_free", CU(cuMemFree_v2)(at));
     say("pitch_element_3", CU(cuMemAllocPitch_v2)(&at, &pitch, 100, 4, 3));
     void *host = (void *)1;
-    say("host_alloc_0", CU(cuMemAllocHost_v2)(&host, 0));
+    ask("host_alloc_0", CU(cuMemAllocHost_v2)(&host, 0));
     say("host_alloc", CU(cuMemHostAlloc)(&host, 4096, 0));
     unsigned flags = 0;
     say("host_flags", CU(cuMemHostGetFlags)(&flags, host));

@@ -6,7 +6,17 @@
  *   entry point -> work (what to do) -> op (when: a node in a graph of
  *   dependencies) -> ready list -> worker
  *
- * While a stream is being captured, the work becomes a graph node instead. */
+ * While a stream is being captured, the work becomes a graph node instead.
+ *
+ * What the environment can change:
+ *   DCPSIM_DEVICES, DCPSIM_MEM_BYTES   the machine (sim_device.c)
+ *   DCPSIM_GRANULARITY                 of mapped memory (sim_vmm.c)
+ *   DCPSIM_JITTER, DCPSIM_POISON=byte  to find bad order, unset memory
+ *   DCPSIM_FAIL, DCPSIM_FAULT          failing calls and kernels (sim_fail.c)
+ *   DCPSIM_COUNT, DCPSIM_LOG           the calls
+ *   DCPSIM_LEAKS=1                     what is left at exit
+ *   DCPSIM_DEBUG=1                     why an image could not be opened
+ *   DCPSIM_ARENA_BYTES                 address space for device memory */
 #ifndef DCP_SIM_SIM_H
 #define DCP_SIM_SIM_H
 
