@@ -197,6 +197,8 @@ static void mapped_copy(void) { fault_run("mapped_copy"); }
 static void mapped_fill(void) { fault_run("mapped_fill"); }
 static void reserved_copy(void) { fault_run("reserved_copy"); }
 static void reserved_fill(void) { fault_run("reserved_fill"); }
+static void past_copy(void) { fault_run("past_copy"); }
+static void past_fill(void) { fault_run("past_fill"); }
 static void share(void);
 
 static const struct {
@@ -225,6 +227,8 @@ static const struct {
     {"mapped_fill", mapped_fill},
     {"reserved_copy", reserved_copy},
     {"reserved_fill", reserved_fill},
+    {"past_copy", past_copy},
+    {"past_fill", past_fill},
     {"end", check_end},
 };
 

@@ -332,32 +332,39 @@ check_pointer(void)
     CU(cuMemFreeAsync)(pooled, NULL);
 }
 
-/* In a process of its own: work on memory that was never made accessible. */
+/* In a process of its own: work on memory that is reserved only, or mapped
+ * without access, or that goes past the end of what is accessible. */
 void
 fault_run(const char *name)
 {
     CUmemAllocationProp prop;
+    CUmemAccessDesc access;
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr at = 0, good = 0;
-    size_t bytes = 0;
-    char what[32];
+    size_t bytes = 0, length = 4096;
     memset(&prop, 0, sizeof prop);
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = device;
+    memset(&access, 0, sizeof access);
+    access.location = prop.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     begin("fault");
-    need("alloc", CU(cuMemAlloc_v2)(&good, 4096));
     CU(cuMemGetAllocationGranularity)(&bytes, &prop,
                                       CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    need("reserve", CU(cuMemAddressReserve)(&at, bytes, 0, 0, 0));
+    need("alloc", CU(cuMemAlloc_v2)(&good, 2 * bytes));
+    need("reserve", CU(cuMemAddressReserve)(&at, 2 * bytes, 0, 0, 0));
     need("create", CU(cuMemCreate)(&handle, bytes, &prop, 0));
     if (strncmp(name, "reserved", 8) != 0)
         need("map", CU(cuMemMap)(at, bytes, 0, handle, 0));
-    snprintf(what, sizeof what, "%s", name);
+    if (strncmp(name, "past", 4) == 0) {
+        need("access", CU(cuMemSetAccess)(at, bytes, &access, 1));
+        length = 2 * bytes;
+    }
     if (strstr(name, "copy"))
-        ask(what, CU(cuMemcpyDtoDAsync_v2)(at, good, 4096, NULL));
+        ask(name, CU(cuMemcpyDtoDAsync_v2)(at, good, length, NULL));
     else
-        ask(what, CU(cuMemsetD8Async)(at, 1, 4096, NULL));
+        ask(name, CU(cuMemsetD8Async)(at, 1, length, NULL));
     ask("synchronize", CU(cuCtxSynchronize)());
     ask("sticky_alloc", CU(cuMemAlloc_v2)(&good, 4096));
     ask("sticky_query", CU(cuStreamQuery)(NULL));

@@ -198,8 +198,10 @@ bool sim_range_is_device(const struct sim_range *range);
  * where no block, mapping or reservation lies there or the block ends before.
  * Host memory outside any range passes when `host` is set. */
 CUresult sim_range_check(uintptr_t at, size_t bytes, bool host);
-/* Whether work may touch it when it runs: 0, or CUDA_ERROR_ILLEGAL_ADDRESS
- * where it is not backed or not accessible. Takes the lock. */
+/* Whether all of it is backed and accessible to the device. */
+bool sim_range_usable(uintptr_t at, size_t bytes, bool write);
+/* The same when the work runs, which does not hold the lock: 0, or
+ * CUDA_ERROR_ILLEGAL_ADDRESS. */
 CUresult sim_range_touch(uintptr_t at, size_t bytes, bool write);
 size_t sim_range_count(enum sim_place place);
 

@@ -83,10 +83,21 @@ sim_copy_work_new(const CUDA_MEMCPY3D *desc, struct sim_ctx *ctx,
     return CUDA_SUCCESS;
 }
 
-/* Reads the source now, row after row. */
+static size_t
+extent_of(const struct sim_copy_work *work, size_t pitch, size_t slice)
+{
+    return (work->depth - 1) * slice + (work->height - 1) * pitch + work->width;
+}
+
+/* Reads the source now, row after row. Where the copy will fail, its length
+ * may be nonsense, and nothing is read. */
 static void
 stage(struct sim_copy_work *work)
 {
+    if (!sim_range_usable(work->dst,
+                          extent_of(work, work->dst_pitch, work->dst_slice),
+                          true))
+        return;
     size_t slice = work->width * work->height;
     work->staged = malloc(slice * work->depth + 1);
     for (size_t z = 0; z < work->depth; z++)
@@ -98,12 +109,6 @@ stage(struct sim_copy_work *work)
     work->src = (uintptr_t)work->staged;
     work->src_pitch = work->width;
     work->src_slice = slice;
-}
-
-static size_t
-extent_of(const struct sim_copy_work *work, size_t pitch, size_t slice)
-{
-    return (work->depth - 1) * slice + (work->height - 1) * pitch + work->width;
 }
 
 CUresult

@@ -154,24 +154,28 @@ usable_from(uintptr_t at, bool write)
     return range->base + range->bytes - at;
 }
 
-CUresult
-sim_range_touch(uintptr_t at, size_t bytes, bool write)
+bool
+sim_range_usable(uintptr_t at, size_t bytes, bool write)
 {
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&sim_lock);
     while (bytes > 0) {
         size_t step = usable_from(at, write);
-        if (step == 0) {
-            result = CUDA_ERROR_ILLEGAL_ADDRESS;
-            break;
-        }
+        if (step == 0)
+            return false;
         if (step >= bytes)
             break;
         at += step;
         bytes -= step;
     }
+    return true;
+}
+
+CUresult
+sim_range_touch(uintptr_t at, size_t bytes, bool write)
+{
+    pthread_mutex_lock(&sim_lock);
+    bool usable = sim_range_usable(at, bytes, write);
     pthread_mutex_unlock(&sim_lock);
-    return result;
+    return usable ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 size_t
