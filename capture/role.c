@@ -5,11 +5,14 @@
 
 #include "src/arena.h"
 
+#include "capture/slot.h"
+
 #include <stdlib.h>
 
 enum {
     NEAR = 8,      /* a gap counts as large from a NEAR-th of the iteration */
     WORK_SPAN = 8, /* nodes of work between first and last touch */
+    STRANGE = 8,   /* references of an update for each one that is stale */
     NOWHERE = UINT32_MAX,
 };
 
@@ -18,6 +21,7 @@ struct touch {
     uint32_t first, last;         /* position; NOWHERE: never touched */
     uint32_t first_out, last_out; /* outside the update */
     uint32_t in_update;           /* touches there */
+    bool sure;                    /* some reference to it is beyond doubt */
     bool host_first;              /* the first touch is a copy from the host */
     bool first_writes;            /* ... or a sure, blind write */
     bool written_out;             /* surely written outside the update */
@@ -29,6 +33,7 @@ struct touch {
 struct finder {
     struct dcp_graph *graph;
     struct dcp_arena arena;
+    struct dcp_doubt doubt;
     struct touch *touch; /* by buffer */
     uint32_t *work;      /* by position: node */
     uint32_t count;
@@ -74,7 +79,23 @@ begin_finder(struct finder *f)
         if (is_work(&g->nodes[i]))
             f->work[f->count++] = i;
     f->begin = f->end = f->count;
-    return DCP_OK;
+    enum dcp_status status = dcp_doubt_find(g, &f->arena, &f->doubt);
+    for (uint32_t p = 0; !status && p < f->count; p++) {
+        const struct dcp_ir_node *node = node_at(f, p);
+        for (uint32_t r = 0; r < node->ref_count; r++)
+            if (!dcp_doubt_has(&f->doubt, node, &node->refs[r]))
+                f->touch[node->refs[r].buffer].sure = true;
+    }
+    return status;
+}
+
+/* False for what is probably a stale pointer: it says nothing about a buffer
+ * of which something better is known. */
+static bool
+counts(const struct finder *f, const struct dcp_ir_node *node,
+       const struct dcp_ir_ref *ref)
+{
+    return !f->touch[ref->buffer].sure || !dcp_doubt_has(&f->doubt, node, ref);
 }
 
 static void
@@ -85,6 +106,8 @@ find_ends(struct finder *f)
         for (uint32_t r = 0; r < node->ref_count; r++) {
             const struct dcp_ir_ref *ref = &node->refs[r];
             struct touch *t = &f->touch[ref->buffer];
+            if (!counts(f, node, ref))
+                continue;
             t->last = p;
             if (t->first != NOWHERE)
                 continue;
@@ -158,23 +181,27 @@ begin_by_params(const struct finder *f, uint32_t *list)
     return list[i];
 }
 
-/* True when a node before the update belongs to it: it touches a persistent
- * buffer of the update (weight decay) and else only what the update reads. */
+/* True when a node before the update belongs to it: it touches persistent
+ * buffers of the update (weight decay) and else only what the update reads,
+ * but for a few stale pointers. */
 static bool
 is_of_update(const struct finder *f, uint32_t position)
 {
     const struct dcp_ir_node *node = node_at(f, position);
-    uint32_t persistent = 0;
+    uint32_t persistent = 0, strange = 0;
 
     if (node->op != DCP_OP_LAUNCH)
         return false;
     for (uint32_t r = 0; r < node->ref_count; r++) {
         const struct touch *t = &f->touch[node->refs[r].buffer];
+        if (!counts(f, node, &node->refs[r]))
+            continue;
         if (t->last < f->begin || t->last == NOWHERE)
-            return false;
-        persistent += is_persistent(f, node->refs[r].buffer);
+            strange++;
+        else
+            persistent += is_persistent(f, node->refs[r].buffer);
     }
-    return persistent > 0;
+    return persistent > STRANGE * strange;
 }
 
 static enum dcp_status
@@ -229,8 +256,9 @@ find_accesses(struct finder *f)
         const struct dcp_ir_node *node = node_at(f, p);
         bool inside = p >= f->begin && p < f->end;
         for (uint32_t r = 0; r < node->ref_count; r++)
-            note_access(&f->touch[node->refs[r].buffer], &node->refs[r], p,
-                        inside);
+            if (counts(f, node, &node->refs[r]))
+                note_access(&f->touch[node->refs[r].buffer], &node->refs[r], p,
+                            inside);
     }
 }
 
@@ -261,8 +289,9 @@ by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool
-has_size(const uint64_t *sizes, uint32_t count, uint64_t size)
+/* Where `size` is, or would be, in the ordered list. */
+static uint32_t
+first_of_size(const uint64_t *sizes, uint32_t count, uint64_t size)
 {
     uint32_t low = 0, high = count;
 
@@ -273,7 +302,15 @@ has_size(const uint64_t *sizes, uint32_t count, uint64_t size)
         else
             high = middle;
     }
-    return low < count && sizes[low] == size;
+    return low;
+}
+
+static bool
+has_size(const uint64_t *sizes, uint32_t count, uint64_t size)
+{
+    uint32_t at = first_of_size(sizes, count, size);
+
+    return at < count && sizes[at] == size;
 }
 
 /* Is there the size of as many elements, of 1 to 8 bytes each? */
@@ -330,6 +367,20 @@ role_of_passing(const struct finder *f, const struct touch *t)
     return t->last - t->first <= WORK_SPAN ? DCP_ROLE_WORK : DCP_ROLE_ACT;
 }
 
+/* Takes one of the ordered list's `size`s; false when none is left. `taken`:
+ * how many are gone already, by first place of the size. */
+static bool
+take_size(const uint64_t *sizes, uint32_t *taken, uint32_t count, uint64_t size)
+{
+    uint32_t first = first_of_size(sizes, count, size);
+    uint32_t at = first < count ? first + taken[first] : count;
+
+    if (at >= count || sizes[at] != size)
+        return false;
+    taken[first]++;
+    return true;
+}
+
 /* Buffers that an earlier iteration left and this one only frees: last
  * iteration's gradients, or anything else. */
 static enum dcp_status
@@ -338,9 +389,11 @@ find_leftovers(struct finder *f)
     const struct dcp_graph *g = f->graph;
     uint64_t *sizes =
         dcp_arena_alloc(&f->arena, (g->buffer_count + 1) * sizeof *sizes);
+    uint32_t *taken =
+        dcp_arena_alloc(&f->arena, (g->buffer_count + 1) * sizeof *taken);
     uint32_t count = 0;
 
-    if (!sizes)
+    if (!sizes || !taken)
         return DCP_NOMEM;
     for (uint32_t b = 0; b < g->buffer_count; b++)
         if (f->role[b] == DCP_ROLE_GRAD)
@@ -351,7 +404,7 @@ find_leftovers(struct finder *f)
             continue;
         uint32_t b = g->nodes[i].memory.buffer;
         if (f->touch[b].first == NOWHERE && !is_persistent(f, b))
-            f->role[b] = has_size(sizes, count, g->buffers[b].bytes)
+            f->role[b] = take_size(sizes, taken, count, g->buffers[b].bytes)
                              ? DCP_ROLE_GRAD
                              : DCP_ROLE_ACT;
     }
