@@ -5,6 +5,7 @@
 
 #include "intercept/hook.h"
 #include "src/arena.h"
+#include "src/log.h"
 #include "src/table.h"
 
 #include <string.h>
@@ -21,18 +22,23 @@ static struct kernel_entry *kernels; /* by handle */
 static uint32_t kernel_ids;
 
 /* cudart 12 and newer passes CUkernel handles where a CUfunction is declared;
- * each query answers only for its own kind. */
+ * each query answers only for its own kind, and to an index past the last one
+ * with INVALID_VALUE. */
 static CUresult
-param_info(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
+ask_kernel(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
 {
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    return dcp_real.cuKernelGetParamInfo
+               ? dcp_real.cuKernelGetParamInfo((CUkernel)handle, index, offset,
+                                               bytes)
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
 
-    if (dcp_real.cuKernelGetParamInfo)
-        result = dcp_real.cuKernelGetParamInfo((CUkernel)handle, index, offset,
-                                               bytes);
-    if (result == CUDA_SUCCESS || !dcp_real.cuFuncGetParamInfo)
-        return result;
-    return dcp_real.cuFuncGetParamInfo(handle, index, offset, bytes);
+static CUresult
+ask_function(CUfunction handle, size_t index, size_t *offset, size_t *bytes)
+{
+    return dcp_real.cuFuncGetParamInfo
+               ? dcp_real.cuFuncGetParamInfo(handle, index, offset, bytes)
+               : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* True when the handle is one that the driver knows: the end of a parameter
@@ -48,23 +54,50 @@ handle_known(CUfunction handle, const char **name)
            dcp_real.cuFuncGetName(name, handle) == CUDA_SUCCESS;
 }
 
+/* The parameters, in order, as far as `ask` answers. The error that ended the
+ * list. */
+static CUresult
+params_read(CUresult (*ask)(CUfunction, size_t, size_t *, size_t *),
+            CUfunction handle, struct dcp_kernel_param *found, uint32_t *count)
+{
+    size_t offset, bytes;
+    CUresult result;
+
+    for (*count = 0; *count < PARAMS_MAX; ++*count) {
+        result = ask(handle, *count, &offset, &bytes);
+        if (result != CUDA_SUCCESS)
+            return result;
+        found[*count].offset = (uint32_t)offset;
+        found[*count].bytes = (uint32_t)bytes;
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Half a list is worse than none: a query that fails in the middle must not be
+ * taken for the list's end, nor one that both kinds of handle are strange to
+ * for an empty list. */
 static void
 kernel_read_layout(struct dcp_kernel *kernel)
 {
     static struct dcp_kernel_param found[PARAMS_MAX];
-    size_t offset, bytes;
-    uint32_t count = 0, end = 0;
+    uint32_t count, end = 0;
+    CUresult result = params_read(ask_kernel, kernel->handle, found, &count);
 
-    while (count < PARAMS_MAX &&
-           param_info(kernel->handle, count, &offset, &bytes) == CUDA_SUCCESS) {
-        found[count].offset = (uint32_t)offset;
-        found[count].bytes = (uint32_t)bytes;
-        if (offset + bytes > end)
-            end = (uint32_t)(offset + bytes);
-        count++;
+    if (count == 0) {
+        bool ended = result == CUDA_ERROR_INVALID_VALUE;
+
+        result = params_read(ask_function, kernel->handle, found, &count);
+        if (ended && count == 0 && result == CUDA_ERROR_INVALID_HANDLE)
+            result = CUDA_ERROR_INVALID_VALUE;
     }
-    if (count == PARAMS_MAX)
+    if (result != CUDA_ERROR_INVALID_VALUE) {
+        dcp_info("the parameters of kernel %s are unknown (error %d)",
+                 kernel->name, (int)result);
         return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (found[i].offset + found[i].bytes > end)
+            end = found[i].offset + found[i].bytes;
     struct dcp_kernel_param *params =
         dcp_arena_copy(&kernel_arena, found, count * sizeof *found);
     if (!params)

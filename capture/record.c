@@ -17,9 +17,12 @@ dcp_place_of(uint64_t pointer)
 
     if (dcp_heap_owns(pointer))
         return DCP_PLACE_DEVICE;
-    if (dcp_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                       pointer) != CUDA_SUCCESS)
+    CUresult result = dcp_real.cuPointerGetAttribute(
+        &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer);
+    if (result == CUDA_ERROR_INVALID_VALUE)
         return DCP_PLACE_PAGEABLE;
+    if (result != CUDA_SUCCESS)
+        return DCP_PLACE_UNKNOWN;
     return type == CU_MEMORYTYPE_HOST ? DCP_PLACE_PINNED : DCP_PLACE_DEVICE;
 }
 
@@ -128,6 +131,11 @@ static bool
 view_copy(struct dcp_view *view, uint64_t dst, uint64_t src, uint64_t bytes,
           uint8_t dst_place, uint8_t src_place, bool sync)
 {
+    if (dst_place == DCP_PLACE_UNKNOWN || src_place == DCP_PLACE_UNKNOWN) {
+        view->op = DCP_CALL_OPAQUE;
+        view->fold = DCP_FOLD_EAGER;
+        return true;
+    }
     view->op = DCP_CALL_COPY;
     view->copy.dst = dst;
     view->copy.src = src;

@@ -70,7 +70,9 @@ uint64_t dcp_attrs_hash(const CUlaunchAttribute *attrs, uint32_t count,
 int dcp_params_pack(const struct dcp_kernel *kernel, void **params,
                     void **extra, uint8_t *packed);
 
-/* Where a pointer given to a copy points. */
+/* Where a pointer given to a copy points; DCP_PLACE_UNKNOWN when the driver
+ * does not say: such a copy is recorded as opaque. */
+enum { DCP_PLACE_UNKNOWN = DCP_PLACE_PAGEABLE + 1 };
 uint8_t dcp_place_of(uint64_t pointer);
 
 /* Records `view` into `call`: packed parameters, references to live blocks
