@@ -4,6 +4,8 @@
  * goes to the driver, so that the answer is its own. */
 #include "config.h"
 
+#include "src/log.h"
+
 #include "intercept/frame.h"
 #include "intercept/heap.h"
 #include "intercept/heap_own.h"
@@ -26,6 +28,24 @@ is_capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+/* What goes wrong inside the heap is not the program's business: the driver
+ * serves the call, or gives an error of its own. Only a limit that the user
+ * has set is an answer. */
+static bool
+is_drivers(CUresult cu, size_t bytes)
+{
+    static atomic_bool told;
+
+    if (cu == CUDA_SUCCESS || cu == CUDA_ERROR_NOT_SUPPORTED)
+        return cu != CUDA_SUCCESS;
+    if (cu == CUDA_ERROR_OUT_OF_MEMORY && dcp_frame_room() < bytes)
+        return false;
+    if (!atomic_exchange(&told, true))
+        dcp_warn("the heap cannot serve %zu bytes (error %d): the driver is "
+                 "asked for them", bytes, (int)cu);
+    return true;
+}
+
 CUresult
 dcp_own_cuMemAlloc_v2(const struct dcp_hook_info *info,
                       struct dcp_args_cuMemAlloc_v2 *args)
@@ -35,7 +55,7 @@ dcp_own_cuMemAlloc_v2(const struct dcp_hook_info *info,
     (void)info;
     if (args->dptr && args->bytesize && dcp_heap_serves())
         cu = dcp_heap_alloc(args->bytesize, NULL, true, args->dptr);
-    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+    if (is_drivers(cu, args->bytesize))
         cu = DCP_ASK(cuMemAlloc_v2, args->dptr, args->bytesize);
     return cu;
 }
@@ -68,7 +88,7 @@ dcp_own_cuMemAllocPitch_v2(const struct dcp_hook_info *info,
         if (cu == CUDA_SUCCESS)
             *args->pPitch = pitch;
     }
-    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+    if (is_drivers(cu, args->WidthInBytes * args->Height))
         cu = DCP_ASK(cuMemAllocPitch_v2, args->dptr, args->pPitch,
                      args->WidthInBytes, args->Height, args->ElementSizeBytes);
     return cu;
@@ -99,7 +119,7 @@ dcp_own_cuMemAllocAsync(const struct dcp_hook_info *info,
             cu = dcp_heap_alloc_pool(args->bytesize, stream, false, pool,
                                      args->dptr);
     }
-    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+    if (is_drivers(cu, args->bytesize))
         cu = DCP_ASK(cuMemAllocAsync, args->dptr, args->bytesize, stream);
     return cu;
 }
@@ -119,7 +139,7 @@ dcp_own_cuMemAllocFromPoolAsync(const struct dcp_hook_info *info,
             cu = dcp_heap_alloc_pool(args->bytesize, stream, false, pool,
                                      args->dptr);
     }
-    if (cu == CUDA_ERROR_NOT_SUPPORTED)
+    if (is_drivers(cu, args->bytesize))
         cu = DCP_ASK(cuMemAllocFromPoolAsync, args->dptr, args->bytesize,
                      args->pool, stream);
     return cu;

@@ -213,12 +213,8 @@ dcp_own_cuMemPoolTrimTo(const struct dcp_hook_info *info,
 {
     (void)info;
     if (dcp_pool_number(args->pool) && dcp_heap_serves() &&
-        atomic_load(&dcp_heap_captures) == 0) {
-        CUresult cu = dcp_real.cuCtxSynchronize();
-
-        if (cu != CUDA_SUCCESS)
-            return cu;
+        atomic_load(&dcp_heap_captures) == 0 &&
+        dcp_real.cuCtxSynchronize() == CUDA_SUCCESS)
         dcp_heap_trim(args->minBytesToKeep);
-    }
     return DCP_ASK(cuMemPoolTrimTo, args->pool, args->minBytesToKeep);
 }
