@@ -641,8 +641,10 @@ dcp_build_path(struct dcp_session *s, struct dcp_node *leaf)
     };
     uint64_t begin = dcp_now_ns();
 
-    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
+    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS) {
+        dcp_timing_drop();
         return;
+    }
     dcp_timing_collect();
     uint32_t built = dcp_lower_path(&s->trie, leaf, &options);
     if (built)

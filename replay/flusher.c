@@ -4,7 +4,6 @@
 #include "replay/flusher.h"
 
 #include "replay/session.h"
-#include "src/log.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -33,17 +32,16 @@ flusher(void *unused)
 
     (void)unused;
     dcp_hook_mute();
-    if (dcp_real.cuCtxSetCurrent(s->context) != CUDA_SUCCESS)
-        dcp_info("the flusher thread has no context");
-    while (atomic_load(&s->phase) == DCP_PHASE_FOLLOW) {
+    while (atomic_load(&s->phase) != DCP_PHASE_OFF) {
         uint32_t now = atomic_load_explicit(&s->activity, memory_order_relaxed);
 
         still = now == seen ? still + 1 : 0;
         seen = now;
         if (still >= 2 && s->pending) {
             dcp_lock_take(&s->lock);
-            if (atomic_load(&s->activity) == seen)
-                dcp_follow_flush(s, NULL);
+            if (atomic_load(&s->activity) == seen &&
+                dcp_real.cuCtxSetCurrent(s->context) == CUDA_SUCCESS)
+                dcp_follow_flush_late(s, NULL);
             dcp_lock_give(&s->lock);
         }
         pause_ns(still > TICKS_TO_IDLE ? IDLE_NS : TICK_NS);

@@ -48,6 +48,15 @@ dcp_follow_flush(struct dcp_session *s, const char *why)
     return first;
 }
 
+void
+dcp_follow_flush_late(struct dcp_session *s, const char *why)
+{
+    CUresult result = dcp_follow_flush(s, why);
+
+    if (result != CUDA_SUCCESS && !atomic_load(&s->owed))
+        atomic_store(&s->owed, (int)result);
+}
+
 /* All calls of the pending segment have been made. */
 static CUresult
 segment_complete(struct dcp_session *s)
@@ -158,8 +167,12 @@ node_memory(struct dcp_session *s, struct dcp_node *node,
 {
     if (node->op == DCP_CALL_FREE) {
         free_note(node, view->memory.address);
-        if (!dcp_plan_give(node, view->memory.address))
-            return false;
+        if (!dcp_plan_give(node, view->memory.address)) {
+            /* The driver may give its own memory to somebody at once. */
+            if (!dcp_heap_owns(view->memory.address))
+                *result = dcp_follow_flush(s, "a free of the driver's memory");
+            return *result != CUDA_SUCCESS;
+        }
         s->pass.swallowed++;
         *result = CUDA_SUCCESS;
         return true;
@@ -224,7 +237,7 @@ plan_begin(struct dcp_session *s, struct dcp_node *node)
 {
     if (!dcp_plan_origin(node->origin, node->origin_bytes))
         return;
-    dcp_follow_flush(s, NULL);
+    dcp_follow_flush_late(s, NULL);
     if (dcp_session_make_room(node->origin_bytes))
         dcp_plan_origin(node->origin, node->origin_bytes);
 }

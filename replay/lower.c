@@ -96,18 +96,32 @@ capture_nodes(struct dcp_segment *segment)
     return true;
 }
 
+/* Whatever happens, no capture stays open: waiting for the device would fail.
+ * A stream that is no longer good for anything goes. */
+static CUgraph
+capture_end(void)
+{
+    CUgraph graph = NULL;
+
+    if (dcp_real.cuStreamEndCapture(capture_stream, &graph) == CUDA_SUCCESS)
+        return graph;
+    if (dcp_real.cuStreamEndCapture(capture_stream, &graph) == CUDA_SUCCESS &&
+        graph)
+        dcp_real.cuGraphDestroy(graph);
+    dcp_real.cuStreamDestroy_v2(capture_stream);
+    capture_stream = NULL;
+    return NULL;
+}
+
 static bool
 capture(struct dcp_segment *segment)
 {
-    if (dcp_real.cuStreamBeginCapture_v2(capture_stream,
-                                         CU_STREAM_CAPTURE_MODE_RELAXED) !=
-        CUDA_SUCCESS)
+    if (!stream_make() || dcp_real.cuStreamBeginCapture_v2(
+                              capture_stream, CU_STREAM_CAPTURE_MODE_RELAXED) !=
+                              CUDA_SUCCESS)
         return false;
     bool whole = capture_nodes(segment);
-    CUresult result =
-        dcp_real.cuStreamEndCapture(capture_stream, &segment->graph);
-    if (result != CUDA_SUCCESS)
-        segment->graph = NULL;
+    segment->graph = capture_end();
     return whole && segment->graph;
 }
 
@@ -392,6 +406,7 @@ dcp_lower_path(struct dcp_trie *trie, struct dcp_node *leaf,
     }
     free(path);
     free(cutter.run);
-    dcp_real.cuStreamSynchronize(capture_stream);
+    if (capture_stream)
+        dcp_real.cuStreamSynchronize(capture_stream);
     return cutter.built;
 }

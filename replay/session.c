@@ -76,7 +76,7 @@ dcp_session_off(const char *why)
 {
     if (phase_get() == DCP_PHASE_OFF)
         return;
-    dcp_follow_flush(&dcp_session, why);
+    dcp_follow_flush_late(&dcp_session, why);
     dcp_plan_break();
     phase_set(DCP_PHASE_OFF);
     dcp_warn("%s; the program goes on without replay", why);
@@ -177,14 +177,27 @@ other_call(const struct dcp_hook_info *info, CUresult *result)
 {
     if (harmless(info))
         return false;
-    if (flush_for("a call outside the iteration", result))
-        return true;
     if (info->class == DCP_CLASS_UNLOAD) {
+        /* What is given back is given back, whatever came before. */
         bool entered = dcp_session_enter();
+        dcp_follow_flush_late(&dcp_session, "a call outside the iteration");
         unload(info);
         dcp_session_leave(entered);
+        return false;
     }
-    return false;
+    return flush_for("a call outside the iteration", result);
+}
+
+/* An error of work that was held back, which no call was there to be told of,
+ * goes to the next that may report such errors and gives nothing back. */
+static bool
+owed_pay(const struct dcp_hook_info *info, CUresult *result)
+{
+    if (harmless(info) || info->class == DCP_CLASS_UNLOAD ||
+        info->class == DCP_CLASS_FREE)
+        return false;
+    *result = (CUresult)atomic_exchange(&dcp_session.owed, 0);
+    return *result != CUDA_SUCCESS;
 }
 
 /* --- before and after ------------------------------------------------------ */
@@ -276,7 +289,7 @@ before_locked(struct dcp_session *s, struct call_state *state, CUresult *result)
     if (phase != DCP_PHASE_FOLLOW)
         return false;
     if (s->border_due) {
-        dcp_follow_flush(s, NULL);
+        dcp_follow_flush_late(s, NULL);
         dcp_follow_border(s);
         border_work(s);
         if (phase_get() != DCP_PHASE_FOLLOW)
@@ -352,8 +365,13 @@ before_any(const struct dcp_hook_info *info, void *args, CUresult *result)
     struct call_state *state = &call_state;
 
     state->active = false;
+    if (__builtin_expect(
+            atomic_load_explicit(&s->owed, memory_order_relaxed) != 0, 0) &&
+        owed_pay(info, result))
+        return true;
     if (phase_get() == DCP_PHASE_OFF ||
-        atomic_load_explicit(&s->captures, memory_order_relaxed))
+        (atomic_load_explicit(&s->captures, memory_order_relaxed) &&
+         info->class != DCP_CLASS_UNLOAD))
         return false;
     if (!dcp_view_fill(&state->view, info, args))
         return other_call(info, result);
@@ -508,7 +526,7 @@ heap_pressure(void)
     if (call_state.locked) /* at a border: nothing is held back */
         return;
     bool entered = dcp_session_enter();
-    dcp_follow_flush(s, NULL);
+    dcp_follow_flush_late(s, NULL);
     dcp_session_leave(entered);
 }
 

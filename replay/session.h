@@ -46,6 +46,7 @@ struct dcp_session {
     struct dcp_node *leaf;    /* set at a border until it has been dealt with */
     struct dcp_segment *volatile pending; /* written under the lock */
     uint32_t pending_count;   /* calls of it that were swallowed */
+    _Atomic int owed;         /* an error that a next call has to give */
     _Atomic uint32_t activity;
     volatile bool plainly;    /* following, and no capture is open */
     _Atomic int captures;     /* captures of the program's own that are open */
@@ -108,6 +109,10 @@ bool dcp_session_make_room(uint64_t bytes);
 /* Issues what was swallowed and not yet launched, in order. The first error,
  * which belongs to the calls swallowed. `why` goes to the report. */
 CUresult dcp_follow_flush(struct dcp_session *session, const char *why);
+
+/* The same where there is no call of the program to give the error to: one of
+ * its next calls gets it, as for work that fails after it was enqueued. */
+void dcp_follow_flush_late(struct dcp_session *session, const char *why);
 
 /* One call of the program. True: swallowed, *result set. */
 bool dcp_follow_call(struct dcp_session *session, const struct dcp_view *view,

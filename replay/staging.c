@@ -25,7 +25,7 @@ slot_wait(struct stage_slot *slot)
 {
     if (!slot->busy)
         return;
-    if (dcp_real.cuEventQuery(slot->done) == CUDA_ERROR_NOT_READY)
+    if (dcp_real.cuEventQuery(slot->done) != CUDA_SUCCESS)
         dcp_real.cuEventSynchronize(slot->done);
     slot->busy = false;
 }

@@ -17,6 +17,8 @@
 
 enum { WINDOW = 8 << 20 };
 
+enum verdict { EQUAL, DIFFERENT, UNKNOWN };
+
 struct saved {
     CUdeviceptr base;
     uint64_t bytes;
@@ -68,15 +70,16 @@ snapshot_take(struct snapshot *snap)
     return true;
 }
 
-static bool
+static CUresult
 snapshot_restore(const struct snapshot *snap)
 {
-    for (uint32_t i = 0; i < snap->count; i++)
-        if (dcp_real.cuMemcpyHtoD_v2(snap->blocks[i].base,
-                                     snap->blocks[i].copy,
-                                     snap->blocks[i].bytes) != CUDA_SUCCESS)
-            return false;
-    return dcp_real.cuCtxSynchronize() == CUDA_SUCCESS;
+    for (uint32_t i = 0; i < snap->count; i++) {
+        CUresult result = dcp_real.cuMemcpyHtoD_v2(
+            snap->blocks[i].base, snap->blocks[i].copy, snap->blocks[i].bytes);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return dcp_real.cuCtxSynchronize();
 }
 
 static uint64_t
@@ -154,38 +157,56 @@ differ_report(struct dcp_session *s, const struct dcp_segment *segment,
     dcp_trace_put(s->trace, DCP_TRACE_VERIFY, fields, 3, text, bytes);
 }
 
+/* The graph has run; the calls are issued from the memory before. UNKNOWN when
+ * something that is needed for comparing failed: what the program goes on with
+ * is right all the same, unless *result says otherwise. */
+static enum verdict
+compare(struct snapshot *snap, struct dcp_segment *segment,
+        const struct saved **differs, CUresult *result)
+{
+    for (uint32_t i = 0; i < snap->count; i++)
+        if (!block_hash(snap, &snap->blocks[i], &snap->blocks[i].hash))
+            return UNKNOWN;
+    *result = snapshot_restore(snap);
+    if (*result == CUDA_SUCCESS)
+        *result = issue_all(segment);
+    if (*result != CUDA_SUCCESS || dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
+        return UNKNOWN;
+    for (uint32_t i = 0; i < snap->count; i++) {
+        uint64_t hash;
+        if (!block_hash(snap, &snap->blocks[i], &hash))
+            return UNKNOWN;
+        if (hash != snap->blocks[i].hash) {
+            *differs = &snap->blocks[i];
+            return DIFFERENT;
+        }
+    }
+    return EQUAL;
+}
+
 bool
 dcp_verify_segment(struct dcp_session *s, struct dcp_segment *segment,
                    CUresult *result)
 {
     struct snapshot snap = {0};
     const struct saved *differs = NULL;
+    enum verdict verdict = UNKNOWN;
 
-    *result = CUDA_SUCCESS;
+    s->pass.eager += segment->count;
+    s->pass.swallowed -= segment->count;
     if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS || !snapshot_take(&snap)) {
         dcp_warn("verify: the live memory could not be saved; not checked");
         *result = issue_all(segment);
-        snapshot_drop(&snap);
-        return true;
-    }
-    bool good = dcp_segment_launch(segment) == CUDA_SUCCESS &&
-                dcp_real.cuCtxSynchronize() == CUDA_SUCCESS;
-    for (uint32_t i = 0; good && i < snap.count; i++)
-        good = block_hash(&snap, &snap.blocks[i], &snap.blocks[i].hash);
-    good = good && snapshot_restore(&snap);
-    if (good)
+    } else if (dcp_segment_launch(segment) != CUDA_SUCCESS) {
         *result = issue_all(segment);
-    if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
-        good = false;
-    for (uint32_t i = 0; good && !differs && i < snap.count; i++) {
-        uint64_t hash;
-        if (!block_hash(&snap, &snap.blocks[i], &hash) ||
-            hash != snap.blocks[i].hash)
-            differs = &snap.blocks[i];
+        verdict = DIFFERENT;
+    } else {
+        *result = dcp_real.cuCtxSynchronize();
+        if (*result == CUDA_SUCCESS)
+            verdict = compare(&snap, segment, &differs, result);
     }
-    differ_report(s, segment, differs);
-    s->pass.eager += segment->count;
-    s->pass.swallowed -= segment->count;
+    if (verdict != UNKNOWN)
+        differ_report(s, segment, differs);
     snapshot_drop(&snap);
-    return good && !differs;
+    return verdict != DIFFERENT;
 }
