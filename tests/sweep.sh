@@ -22,16 +22,16 @@ wanted=" $* "
 
 # program and options, one run a line
 programs_to_sweep() {
-    echo "transformer --steps 12 --layers 1 --hidden 16 --seq 16" \
+    echo "transformer --steps 20 --layers 1 --hidden 16 --seq 16" \
         "--opt adam_multi --clip 1"
     [ -n "${DCP_FULL:-}" ] || return
     cat <<'PROGRAMS'
-transformer --steps 8 --sync event --alloc pool --door cudart --launch kernelex
-transformer --steps 8 --sync stream --alloc sync --door getproc
-twostreams --steps 10
-hostfunc --steps 10
+transformer --steps 20 --layers 1 --sync event --alloc pool --door cudart --launch kernelex
+transformer --steps 20 --layers 1 --sync stream --alloc sync --door getproc
+twostreams --steps 20
+hostfunc --steps 20
 owngraph --steps 4
-unload --steps 12 --every 4
+unload --steps 24 --every 12
 PROGRAMS
 }
 
