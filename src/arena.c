@@ -8,6 +8,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* The leak checker looks for pointers in what malloc gave, not in what mmap
+ * gave: tell it. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/lsan_interface.h>
+#endif
+#endif
+#ifndef SANITIZER_LSAN_INTERFACE_H
+#define __lsan_register_root_region(at, bytes) ((void)0)
+#define __lsan_unregister_root_region(at, bytes) ((void)0)
+#endif
+
 enum { CHUNK_BYTES = 256 * 1024, ALIGN = 16 };
 
 struct dcp_arena_chunk {
@@ -51,6 +65,7 @@ chunk_map(size_t need)
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
+    __lsan_register_root_region(map, bytes);
     struct dcp_arena_chunk *chunk = map;
     chunk->bytes = bytes - sizeof *chunk;
     return chunk;
@@ -98,6 +113,7 @@ dcp_arena_release(struct dcp_arena *arena)
 {
     for (struct dcp_arena_chunk *c = arena->chunk, *next; c; c = next) {
         next = c->next;
+        __lsan_unregister_root_region(c, c->bytes + sizeof *c);
         munmap(c, c->bytes + sizeof *c);
     }
     arena->chunk = NULL;

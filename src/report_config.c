@@ -9,6 +9,7 @@
 #include "src/report_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
@@ -86,14 +87,13 @@ check_file(const char *path)
                                                   &list);
     if (fclose(list.file) != 0)
         dcp_die("out of memory");
-    if (status != DCP_OK) {
+    if (status != DCP_OK)
         fprintf(stderr, "%s\n", error);
-        return 2;
-    }
-    printf("%s: good; %u keys, of which %u act\n\n", path, list.keys,
-           list.acting);
-    fputs(list.text, stdout);
-    return 0;
+    else
+        printf("%s: good; %u keys, of which %u act\n\n%s", path, list.keys,
+               list.acting, list.text);
+    free(list.text);
+    return status == DCP_OK ? 0 : 2;
 }
 
 /* --- lists --------------------------------------------------------------- */
