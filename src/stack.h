@@ -15,7 +15,9 @@ enum { DCP_STACK_DEPTH = 64, DCP_STACK_LIMIT = 65536 };
 /* From now on dcp_stack_take takes every `every`-th stack (0: none) and puts
  * each new one into the trace, before it returns its number. Opens libunwind:
  * call it where no lock is held. False, after one info line, when libunwind is
- * not there; dcp_stack_take then always returns 0. */
+ * not there; dcp_stack_take then always returns 0. So it is under
+ * ThreadSanitizer, which does not live through the end of a thread that
+ * libunwind has walked. */
 bool dcp_stack_begin(struct dcp_trace *trace, uint32_t every);
 
 /* The number of the calling thread's stack, the same for the same stack, from

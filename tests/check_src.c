@@ -211,6 +211,13 @@ END_TEST
 
 /* --- stacks -------------------------------------------------------------- */
 
+/* How often each test is run: see stack.h. */
+#ifdef __SANITIZE_THREAD__
+enum { STACKS = 0 };
+#else
+enum { STACKS = 1 };
+#endif
+
 static uint64_t __attribute__((noinline))
 take_here(unsigned depth)
 {
@@ -350,10 +357,10 @@ src_suite(void)
     tcase_add_test(t, room_is_sensible);
     suite_add_tcase(suite, t);
     t = tcase_create("stack");
-    tcase_add_test(t, stacks_are_numbered);
-    tcase_add_test(t, stacks_are_sampled);
-    tcase_add_test(t, stacks_in_threads);
-    tcase_add_test(t, stacks_without_memory);
+    tcase_add_loop_test(t, stacks_are_numbered, 0, STACKS);
+    tcase_add_loop_test(t, stacks_are_sampled, 0, STACKS);
+    tcase_add_loop_test(t, stacks_in_threads, 0, STACKS);
+    tcase_add_loop_test(t, stacks_without_memory, 0, STACKS);
     tcase_add_test(t, frames_have_names);
     suite_add_tcase(suite, t);
     return suite;
