@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The runs on a real GPU: every figure of RESULTS.md comes from here.
 #
-#   run.sh [equal] [speed] [memory] [verify] ...
+#   run.sh [equal] [speed] [memory] [software] [verify] ...
 #
 # Needs python3 with PyTorch and transformers. LIB, REPORT and PROGRAMS name
 # libdcprel.so, dcprel-report and the folder of training programs; OUT, a
@@ -54,14 +54,29 @@ speed() {
 
 memory() {
     CONFIG='{"dcprel": {"memory_budget": "'"${BUDGET:-5400MiB}"'"}}' \
-        llama 16x2048-budget $big --opt fused --steps 12
+        llama 16x2048-budget $big --opt fused --steps 4
+}
+
+# Real software, preloaded without and with a configuration.
+software() {
+    local name
+    for name in ${SOFTWARE:-compiled owngraph loader events cupy jax nccl forks}
+    do
+        compare "software $name" 1 plain,watch,replay '{}' \
+            "$here/software.py" "$name"
+    done
+    if [ -n "${CUDART_PROGRAM:-}" ]; then
+        python3 "$here/compare.py" --lib "$LIB" --report "$REPORT" \
+            --modes plain,watch,replay --json "$OUT/runs.json" \
+            "software static-cudart" -- "$CUDART_PROGRAM"
+    fi
 }
 
 verify() {
     CONFIG='{"dcprel": {"verify": 1}}' llama default-verify
 }
 
-[ $# -gt 0 ] || set -- equal speed memory
+[ $# -gt 0 ] || set -- equal speed memory software
 for part in "$@"; do
     "$part"
 done
