@@ -6,7 +6,12 @@
 #include "intercept/heap.h"
 #include "intercept/hook.h"
 
+#include "src/clock.h"
+
 #include <string.h>
+#include <time.h>
+
+enum { WAIT_NS = 300 * 1000 * 1000 };
 
 enum { THREADS = 256, GRID_MAX = 1024, THREAD_BYTES = 64 };
 
@@ -62,8 +67,21 @@ static bool
 gpu_read(void *user, uint64_t stream, uint64_t *results, uint32_t count)
 {
     struct dcp_access_gpu *gpu = user;
+    uint64_t end = dcp_now_ns() + WAIT_NS;
+    CUresult result;
 
-    if (dcp_real.cuStreamSynchronize((CUstream)stream) != CUDA_SUCCESS)
+    /* Never a plain wait: the stream may be waiting for something that the
+     * program does only after the call that this is part of. */
+    while ((result = dcp_real.cuStreamQuery((CUstream)stream)) ==
+           CUDA_ERROR_NOT_READY) {
+        struct timespec pause = {0, 20000};
+        if (dcp_now_ns() > end) {
+            gpu->stuck = true;
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    if (result != CUDA_SUCCESS)
         return false;
     memcpy(results, gpu->results, count * sizeof *results);
     memset(gpu->results, 0, count * sizeof *results);

@@ -8,7 +8,9 @@
 
 #include "intercept/hook_cuda.h"
 
-enum { DCP_ACCESS_RESULTS = 128 }; /* 8-byte results needed */
+enum { DCP_ACCESS_RESULTS = 128     bool stuck;         /* kernels of ours are still to run: `results` and the
+                           module must stay */
+}; /* 8-byte results needed */
 
 struct dcp_access_gpu {
     CUfunction hash;    /* dcp_hash_block(address, bytes, result) */

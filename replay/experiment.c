@@ -84,6 +84,12 @@ dcp_experiment_stop(void)
     dcp_access_watch_destroy(experiment.watch);
     experiment.watch = NULL;
     experiment.state = OVER;
+    if (experiment.gpu.stuck) {
+        /* Giving these back would wait for the GPU. */
+        experiment.refused = true;
+        experiment.gpu.results = NULL;
+        experiment.module = NULL;
+    }
     if (experiment.gpu.results)
         dcp_real.cuMemFreeHost(experiment.gpu.results);
     if (experiment.module)

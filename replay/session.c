@@ -272,6 +272,25 @@ border_work(struct dcp_session *s)
         dcp_build_evict(s);
 }
 
+/* Work that waits for a value in memory may be waiting for the program's next
+ * step; the library's own waits could then last for ever. */
+static bool
+waits_for_value(const struct dcp_hook_info *info)
+{
+    switch (info->canon) {
+    case DCP_HOOK_cuStreamWaitValue32_v2:
+    case DCP_HOOK_cuStreamWaitValue64_v2:
+    case DCP_HOOK_cuStreamBatchMemOp_v2:
+    case DCP_HOOK_cuStreamWaitValue32:
+    case DCP_HOOK_cuStreamWaitValue64:
+    case DCP_HOOK_cuStreamBatchMemOp:
+    case DCP_HOOK_cuWaitExternalSemaphoresAsync:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool
 before_locked(struct dcp_session *s, struct call_state *state, CUresult *result)
 {
@@ -377,6 +396,12 @@ before_any(const struct dcp_hook_info *info, void *args, CUresult *result)
         return other_call(info, result);
     state->node = NULL;
     state->logged = UINT32_MAX;
+    if (info->class == DCP_CLASS_DEPEND && waits_for_value(info)) {
+        bool mine = dcp_session_enter();
+        dcp_session_off("the program lets streams wait for values in memory");
+        dcp_session_leave(mine);
+        return false;
+    }
     bool entered = dcp_session_enter();
     bool swallowed = before_locked(s, state, result);
     if (state->active)
