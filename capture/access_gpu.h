@@ -8,15 +8,15 @@
 
 #include "intercept/hook_cuda.h"
 
-enum { DCP_ACCESS_RESULTS = 128     bool stuck;         /* kernels of ours are still to run: `results` and the
-                           module must stay */
-}; /* 8-byte results needed */
+enum { DCP_ACCESS_RESULTS = 128 }; /* 8-byte results needed */
 
 struct dcp_access_gpu {
     CUfunction hash;    /* dcp_hash_block(address, bytes, result) */
     CUfunction pattern; /* dcp_fill_pattern(address, bytes) */
     uint64_t *results;  /* DCP_ACCESS_RESULTS words of pinned host memory that
                            the device can write (cuMemHostAlloc), all zero */
+    bool stuck;         /* kernels of ours are still to run: `results` and the
+                           module must stay */
 };
 
 /* Operations that use `gpu`, which must outlive the watch. Blocks are those of
