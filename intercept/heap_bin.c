@@ -3,6 +3,8 @@
  * for all; bins are never removed, only emptied. */
 #include "config.h"
 
+#include "src/alloc.h"
+
 #include "intercept/heap_core.h"
 
 #include <string.h>
@@ -48,11 +50,9 @@ static bool
 table_grow(void)
 {
     size_t count = table.slots ? (table.mask + 1) * 2 : 1024;
-    struct dcp_bin **slots =
-        mmap(NULL, count * sizeof *slots, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct dcp_bin **slots = dcp_map(count * sizeof *slots);
 
-    if (slots == MAP_FAILED)
+    if (slots == NULL)
         return false;
     if (table.slots) {
         for (size_t i = 0; i <= table.mask; i++)

@@ -2,6 +2,7 @@
 /* Chunks and the pieces that they are cut into. */
 #include "config.h"
 
+#include "src/alloc.h"
 #include "src/log.h"
 
 #include "intercept/heap_core.h"
@@ -107,9 +108,8 @@ map_new(struct dcp_chunk *chunk)
         offset[chunk->levels++] = total;
         total += words * 8;
     } while (words > 1 && chunk->levels < DCP_CHUNK_LEVELS);
-    char *map = mmap(NULL, total, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
+    char *map = dcp_map(total);
+    if (map == NULL)
         return false;
     chunk->at = (void *)map;
     for (unsigned level = 0; level < chunk->levels; level++)

@@ -3,6 +3,8 @@
  * row of frames. What lives in it is the business of whoever asked for it. */
 #include "config.h"
 
+#include "src/alloc.h"
+
 #include "intercept/heap_core.h"
 #include "intercept/hook.h"
 #include "intercept/space.h"
@@ -31,13 +33,8 @@ frames_reserve(void)
         return true;
     dcp_space_plan(&plan.start, &bytes);
     plan.most = bytes / dcp_heap.page;
-    void *map = mmap(NULL, plan.most * sizeof *plan.frames,
-                     PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
-        return false;
-    plan.frames = map;
-    return true;
+    plan.frames = dcp_map(plan.most * sizeof *plan.frames);
+    return plan.frames != NULL;
 }
 
 static size_t

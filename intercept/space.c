@@ -3,6 +3,7 @@
 
 #include "intercept/space.h"
 
+#include "src/alloc.h"
 #include "src/arena.h"
 
 #include "intercept/hook.h"
@@ -80,12 +81,10 @@ dcp_space_open(size_t bytes, size_t least, size_t page)
     dcp_space.half = bytes / 2;
     dcp_space.shift = (unsigned)__builtin_ctzll(page);
     runs.top = 0;
-    void *map = mmap(NULL, (dcp_space.half >> dcp_space.shift) * sizeof(void *),
-                     PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    runs.free = map == MAP_FAILED ? NULL : run_new(NULL, base, dcp_space.half);
+    void *map = dcp_map((dcp_space.half >> dcp_space.shift) * sizeof(void *));
+    runs.free = map == NULL ? NULL : run_new(NULL, base, dcp_space.half);
     if (runs.free == NULL) {
-        if (map != MAP_FAILED)
+        if (map != NULL)
             munmap(map, (dcp_space.half >> dcp_space.shift) * sizeof(void *));
         dcp_real.cuMemAddressFree(base, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -14,6 +14,7 @@
 #include "replay/plan.h"
 #include "replay/timing.h"
 #include "replay/turn.h"
+#include "src/alloc.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -42,8 +43,8 @@ static bool
 path_collect(struct path *path, struct dcp_trie *trie, struct dcp_node *leaf)
 {
     path->count = leaf->depth;
-    path->nodes = malloc(path->count * sizeof *path->nodes);
-    path->log.calls = calloc(path->count, sizeof *path->log.calls);
+    path->nodes = dcp_malloc(path->count * sizeof *path->nodes);
+    path->log.calls = dcp_calloc(path->count, sizeof *path->log.calls);
     if (!path->nodes || !path->log.calls)
         return false;
     for (struct dcp_node *n = leaf; n != &trie->root; n = n->parent)
@@ -97,7 +98,7 @@ live_put(struct live *live, uint64_t base, uint64_t bytes, uint32_t buffer)
 {
     if (live->count == live->room) {
         uint32_t room = live->room ? live->room * 2 : 4096;
-        void *more = realloc(live->block, room * sizeof *live->block);
+        void *more = dcp_realloc(live->block, room * sizeof *live->block);
         if (!more)
             return false;
         live->block = more;
@@ -128,7 +129,7 @@ buffer_add(struct path *path, uint64_t block, uint64_t address, uint64_t bytes,
 
     if (log->buffer_count == path->buffer_room) {
         uint32_t room = path->buffer_room ? path->buffer_room * 2 : 1024;
-        void *more = realloc(log->buffers, room * sizeof *log->buffers);
+        void *more = dcp_realloc(log->buffers, room * sizeof *log->buffers);
         if (!more)
             return UINT32_MAX;
         log->buffers = more;
@@ -465,7 +466,7 @@ graph_text(const char *head, const struct dcp_graph *graph, size_t *bytes)
 {
     size_t length, before = head ? strlen(head) + 1 : 0;
     char *text = dcp_ir_print_text(graph, DCP_PRINT_NOTES, &length);
-    char *whole = text ? malloc(before + length + 1) : NULL;
+    char *whole = text ? dcp_malloc(before + length + 1) : NULL;
 
     if (whole) {
         if (head)
@@ -515,7 +516,7 @@ static bool
 path_plan(struct dcp_session *s, struct path *path, struct dcp_graph *graph,
           uint32_t segments, uint64_t begin)
 {
-    struct dcp_wrap *wraps = malloc((path->count + 1) * sizeof *wraps);
+    struct dcp_wrap *wraps = dcp_malloc((path->count + 1) * sizeof *wraps);
     struct pass_texts texts = {.count = 0};
     size_t bytes = 0;
 

@@ -4,6 +4,7 @@
 #include "replay/lower.h"
 
 #include "replay/staging.h"
+#include "src/alloc.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -160,13 +161,13 @@ static struct dcp_segment *
 segment_build(struct dcp_node **nodes, uint32_t count, uint32_t *refused)
 {
     uint64_t begin = dcp_now_ns();
-    struct dcp_segment *segment = calloc(1, sizeof *segment);
+    struct dcp_segment *segment = dcp_calloc(1, sizeof *segment);
 
     *refused = count;
     if (!segment)
         return NULL;
     segment->refused = count;
-    segment->nodes = malloc(count * sizeof(struct dcp_node *));
+    segment->nodes = dcp_malloc(count * sizeof(struct dcp_node *));
     if (!segment->nodes) {
         free(segment);
         return NULL;
@@ -394,8 +395,8 @@ dcp_lower_path(struct dcp_trie *trie, struct dcp_node *leaf,
 
     if (!stream_make())
         return 0;
-    struct dcp_node **path = malloc((length + 1) * sizeof *path);
-    cutter.run = malloc((options->nodes_max + 1) * sizeof *cutter.run);
+    struct dcp_node **path = dcp_malloc((length + 1) * sizeof *path);
+    cutter.run = dcp_malloc((options->nodes_max + 1) * sizeof *cutter.run);
     if (path && cutter.run) {
         uint32_t at = length;
         for (struct dcp_node *n = leaf; n != &trie->root; n = n->parent)

@@ -5,6 +5,7 @@
 
 #include "intercept/heap.h"
 #include "replay/session.h"
+#include "src/alloc.h"
 #include "src/log.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static bool
 table_grow(void)
 {
     uint32_t room = table_room ? table_room * 2 : 4096, old = table_room;
-    struct entry *was = table, *now = calloc(room, sizeof *now);
+    struct entry *was = table, *now = dcp_calloc(room, sizeof *now);
 
     if (!now)
         return false;

@@ -6,6 +6,7 @@
 #include "intercept/hook.h"
 #include "replay/session.h"
 #include "replay/watch.h"
+#include "src/alloc.h"
 #include "src/log.h"
 #include "src/stack.h"
 
@@ -104,6 +105,7 @@ at_init_done(CUresult result)
 
     if (result != CUDA_SUCCESS)
         return;
+    dcp_alloc_fail_at(env_int("DCPREL_TEST_FAIL_ALLOC", 0));
     if (!configured) {
         dcp_watch_start(s->trace);
         return;

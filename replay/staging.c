@@ -3,6 +3,8 @@
 
 #include "replay/staging.h"
 
+#include "src/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ slot_wait(struct stage_slot *slot)
 static struct dcp_stage *
 stage_make(uint64_t bytes)
 {
-    struct dcp_stage *stage = calloc(1, sizeof *stage);
+    struct dcp_stage *stage = dcp_calloc(1, sizeof *stage);
 
     if (!stage)
         return NULL;

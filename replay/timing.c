@@ -3,6 +3,7 @@
 
 #include "replay/timing.h"
 
+#include "src/alloc.h"
 #include "src/clock.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static bool
 marks_grow(void)
 {
     uint32_t room = mark_room ? mark_room * 2 : 2048;
-    struct mark *more = realloc(marks, room * sizeof *more);
+    struct mark *more = dcp_realloc(marks, room * sizeof *more);
 
     if (!more)
         return false;

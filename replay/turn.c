@@ -3,6 +3,8 @@
 
 #include "replay/turn.h"
 
+#include "src/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,8 +63,8 @@ dcp_turn_origin(const struct dcp_graph *graph, const struct dcp_wrap *wraps,
 
     if (count == 0 || waits(graph))
         return 0;
-    uint32_t *born = malloc((graph->buffer_count + 1) * sizeof *born);
-    int64_t *delta = calloc(graph->node_count + 2, sizeof *delta);
+    uint32_t *born = dcp_malloc((graph->buffer_count + 1) * sizeof *born);
+    int64_t *delta = dcp_calloc(graph->node_count + 2, sizeof *delta);
     if (born && delta) {
         score_fill(graph, wraps, count, born, delta);
         for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -190,7 +192,7 @@ dcp_turn(const struct dcp_graph *graph, uint32_t origin,
     struct turn turn = {graph, dcp_graph_create(), NULL, origin};
     uint32_t n = graph->node_count;
 
-    turn.second = malloc((graph->buffer_count + 1) * sizeof *turn.second);
+    turn.second = dcp_malloc((graph->buffer_count + 1) * sizeof *turn.second);
     bool good = turn.to && turn.second && copy_tables(&turn);
     if (good) {
         memset(turn.second, 0xff, graph->buffer_count * sizeof *turn.second);

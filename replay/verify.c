@@ -10,6 +10,7 @@
 
 #include "intercept/heap.h"
 #include "replay/staging.h"
+#include "src/alloc.h"
 #include "src/log.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ range_note(CUdeviceptr base, size_t bytes, void *user)
 
     if (snap->count == snap->room) {
         uint32_t room = snap->room ? snap->room * 2 : 1024;
-        struct saved *more = realloc(snap->blocks, room * sizeof *more);
+        struct saved *more = dcp_realloc(snap->blocks, room * sizeof *more);
         if (!more) {
             snap->failed = true;
             return;
@@ -56,13 +57,13 @@ range_note(CUdeviceptr base, size_t bytes, void *user)
 static bool
 snapshot_take(struct snapshot *snap)
 {
-    snap->window = malloc(WINDOW);
+    snap->window = dcp_malloc(WINDOW);
     dcp_heap_each_range(range_note, snap);
     if (snap->failed || !snap->window)
         return false;
     for (uint32_t i = 0; i < snap->count; i++) {
         struct saved *b = &snap->blocks[i];
-        b->copy = malloc(b->bytes);
+        b->copy = dcp_malloc(b->bytes);
         if (!b->copy || dcp_real.cuMemcpyDtoH_v2(b->copy, b->base, b->bytes) !=
                             CUDA_SUCCESS)
             return false;

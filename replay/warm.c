@@ -9,6 +9,7 @@
 #include "capture/period.h"
 #include "intercept/heap.h"
 #include "replay/experiment.h"
+#include "src/alloc.h"
 #include "src/clock.h"
 #include "src/log.h"
 
@@ -41,7 +42,7 @@ grow(void **array, uint32_t count, uint32_t *room, size_t item)
     if (count < *room)
         return true;
     uint32_t more = *room ? *room * 2 : 4096;
-    void *new = realloc(*array, more * item);
+    void *new = dcp_realloc(*array, more * item);
     if (!new)
         return false;
     *array = new;

@@ -3,6 +3,8 @@
 
 #include "src/arena.h"
 
+#include "src/alloc.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -61,9 +63,8 @@ chunk_map(size_t need)
     need += sizeof(struct dcp_arena_chunk);
     if (need > bytes)
         bytes = (need + 4095) & ~(size_t)4095;
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
+    void *map = dcp_map(bytes);
+    if (map == NULL)
         return NULL;
     __lsan_register_root_region(map, bytes);
     struct dcp_arena_chunk *chunk = map;
@@ -76,7 +77,7 @@ dcp_arena_alloc(struct dcp_arena *arena, size_t bytes)
 {
     struct dcp_arena_chunk *chunk = arena->chunk;
 
-    if (failing() || bytes > SIZE_MAX - ALIGN)
+    if (failing() || dcp_alloc_fails() || bytes > SIZE_MAX - ALIGN)
         return NULL;
     bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (!chunk || chunk->bytes - chunk->used < bytes) {

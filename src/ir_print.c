@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "src/ir.h"
+#include "src/alloc.h"
 #include "src/ir_live.h"
 
 #include <stdlib.h>
@@ -452,7 +453,7 @@ append(void *user, const char *line, size_t length)
 
     if (length >= text->room - text->length) {
         size_t room = 2 * (text->length + length) + 4096;
-        char *bytes = realloc(text->bytes, room);
+        char *bytes = dcp_realloc(text->bytes, room);
 
         if (!bytes)
             return false;

@@ -10,6 +10,7 @@
 
 #include "src/trace.h"
 
+#include "src/alloc.h"
 #include "src/clock.h"
 #include "src/lock.h"
 #include "src/log.h"
@@ -224,6 +225,8 @@ grow(struct dcp_trace *trace, size_t need)
 
     if (error)
         return error;
+    if (dcp_alloc_fails())
+        return ENOMEM;
     void *window = mmap(NULL, end - base, PROT_READ | PROT_WRITE, MAP_SHARED,
                         trace->fd, (off_t)base);
     if (window == MAP_FAILED)
@@ -284,11 +287,9 @@ struct dcp_trace *
 dcp_trace_open(const char *dir, int rank, int world)
 {
     struct stat st;
-    struct dcp_trace *trace =
-        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct dcp_trace *trace = dcp_map(sizeof *trace);
 
-    if (trace == MAP_FAILED) {
+    if (trace == NULL) {
         dcp_warn("trace: out of memory; going on without a trace");
         return NULL;
     }
