@@ -72,7 +72,8 @@ memory - variety
 memory - variety --stream ptds
 memory - manykernels --iterations 20 --launches 200 --allocs 200
 order - twostreams
-order 60 threads
+order - threads
+order 60 threads --quiet
 order 60 hostfunc
 order - hostfunc --stream legacy
 order - mapped

@@ -10,7 +10,7 @@
 #   sweep.sh [FUNCTION]...    only these functions
 #
 # The environment is that of run_programs.sh; with DCP_FULL set, more programs
-# are run.
+# are run, with DCP_EVERY set, every call fails once.
 set -u
 
 build=${DCP_BUILD:-$PWD}
@@ -69,8 +69,13 @@ fail() {
     failed=$((failed + 1))
 }
 
-# How often each function may fail: the first, middle, late and last call.
+# How often each function may fail: the first, middle, late and last call, or
+# with DCP_EVERY set every one.
 places() {
+    if [ -n "${DCP_EVERY:-}" ]; then
+        seq 1 "$1"
+        return
+    fi
     awk -v n="$1" 'BEGIN {
         split("1 " int((n + 1) / 2) " " int(3 * n / 4) " " n, at, " ")
         for (i = 1; i <= 4; i++)
@@ -123,7 +128,8 @@ judge() {
 
 # leaves_nothing FUNCTION: no more than the run without failures. What a call
 # that gives something back could not give back stays, of course; and a library
-# that was stopped early keeps its module and its page of host memory.
+# that was stopped early keeps its module, its page of host memory and the events
+# that it measures calls with.
 leaves_nothing() {
     case $way:$1 in
     plain:*) ;;
@@ -136,6 +142,7 @@ leaves_nothing() {
             if (way != "plain") {
                 then["modules"] += 1
                 then["pinned"] += 1
+                then["events"] += 200
             }
             for (k in now)
                 if (now[k] > then[k]) {

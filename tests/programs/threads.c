@@ -11,9 +11,10 @@
 
 enum { BATCH = 2, LENGTH = 16 };
 
-static int steps = 24;
+static int steps = 24, quiet;
 static const struct rt_option options[] = {
     {"steps", RT_INT, &steps, "steps of the optimizer"},
+    {"quiet", RT_FLAG, &quiet, "no third thread"},
     {NULL, RT_FLAG, NULL, NULL},
 };
 
@@ -121,7 +122,7 @@ main(int argc, char **argv)
     pupil_open(&pupil);
     pthread_t backwards, watcher;
     if (pthread_create(&backwards, NULL, backward_main, NULL) != 0 ||
-        pthread_create(&watcher, NULL, watch_main, other) != 0)
+        (!quiet && pthread_create(&watcher, NULL, watch_main, other) != 0))
         abort();
     for (int step = 0; step < steps; step++)
         train(step);
@@ -131,7 +132,8 @@ main(int argc, char **argv)
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     pthread_join(backwards, NULL);
-    pthread_join(watcher, NULL);
+    if (!quiet)
+        pthread_join(watcher, NULL);
     rt_print("wrong copies %d\n", wrong);
     pupil_free(&pupil);
     rt_event_free(step_done);
