@@ -321,8 +321,8 @@ run_build(struct cutter *cutter, struct dcp_node **run, uint32_t count)
                 cutter->built++;
             if (refused == count)
                 return;
-            run[refused]->refused = true;
         }
+        run[refused]->refused = true; /* or it would be tried each time */
         run_build(cutter, run, refused);
         run += refused + 1;
         count -= refused + 1;

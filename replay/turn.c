@@ -155,6 +155,35 @@ split_cut(struct turn *turn)
     return true;
 }
 
+/* A buffer that the iteration before left and that is freed after the cut was,
+ * before the cut, another one: the next iteration's. */
+static bool
+split_old(struct turn *turn)
+{
+    const struct dcp_graph *from = turn->from;
+    bool *born = dcp_calloc(from->buffer_count + 1, sizeof *born);
+    bool good = born != NULL;
+
+    for (uint32_t n = 0; good && n < from->node_count; n++) {
+        const struct dcp_ir_node *node = &from->nodes[n];
+        uint32_t b = node->memory.buffer;
+
+        if (b >= from->buffer_count)
+            continue;
+        if (node->op == DCP_OP_ALLOC)
+            born[b] = true;
+        if (node->op != DCP_OP_FREE || born[b] || n < turn->origin ||
+            turn->second[b] != b)
+            continue;
+        const struct dcp_ir_buffer *x = &from->buffers[b];
+        turn->second[b] =
+            dcp_ir_add_buffer(turn->to, x->role, x->bytes, false, x->label);
+        good = turn->second[b] != DCP_NONE;
+    }
+    free(born);
+    return good;
+}
+
 static bool
 node_copy(const struct turn *turn, uint32_t n)
 {
@@ -198,13 +227,12 @@ dcp_turn(const struct dcp_graph *graph, uint32_t origin,
         memset(turn.second, 0xff, graph->buffer_count * sizeof *turn.second);
         good = split_cut(&turn);
     }
+    /* What lived on into the iteration is what it made. */
     for (uint32_t w = 0; good && w < count; w++) {
-        /* Only those that the cut makes whole. */
-        if (wraps[w].free >= origin || wraps[w].alloc < origin)
-            continue;
         uint32_t old = graph->nodes[wraps[w].free].memory.buffer;
         turn.second[old] = graph->nodes[wraps[w].alloc].memory.buffer;
     }
+    good = good && split_old(&turn);
     for (uint32_t i = 0; good && i < n; i++)
         good = node_copy(&turn, (origin + i) % n);
     free(turn.second);
