@@ -144,13 +144,17 @@ view_copy(struct dcp_view *view, uint64_t dst, uint64_t src, uint64_t bytes,
     view->copy.src_place = src_place;
     view->sync = sync;
     view->fold = DCP_FOLD_NODE;
-    if (dst_place != DCP_PLACE_DEVICE) {
-        /* To the host: a pageable target is complete on return, and so is a
-         * synchronous copy; both are looks at results. */
-        if (sync || dst_place == DCP_PLACE_PAGEABLE ||
-            src_place != DCP_PLACE_DEVICE)
-            view->fold = DCP_FOLD_WAIT;
-    }
+    if (dst_place != DCP_PLACE_DEVICE)
+        /* A pageable target is complete on return, and so is a synchronous
+         * copy; both are looks at results. */
+        view->fold = sync || dst_place == DCP_PLACE_PAGEABLE ||
+                             src_place != DCP_PLACE_DEVICE
+                         ? DCP_FOLD_WAIT
+                         : DCP_FOLD_EAGER;
+    else if (src_place == DCP_PLACE_PINNED && !sync)
+        /* A graph would keep a mapping of the program's host memory, which
+         * may be freed and come back as another at the same address. */
+        view->fold = DCP_FOLD_EAGER;
     return true;
 }
 

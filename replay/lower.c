@@ -59,19 +59,16 @@ last_node(CUgraphNode *node)
     return true;
 }
 
-/* Host addresses in recorded copies may be gone by now, or be of another
- * kind; a graph node's kind of memory is fixed when it is made. */
+/* What an upload reads in a graph is its stage, never the program's memory. */
 static bool
 copy_ready(struct dcp_node *node)
 {
     struct dcp_call *call = &node->call;
 
     if (call->copy.dst_place != DCP_PLACE_DEVICE)
-        return dcp_place_of(call->copy.dst) == DCP_PLACE_PINNED;
+        return false;
     if (call->copy.src_place == DCP_PLACE_DEVICE)
         return true;
-    if (call->copy.src_place == DCP_PLACE_PINNED && !call->sync)
-        return dcp_place_of(call->copy.src) == DCP_PLACE_PINNED;
     call->copy.src = dcp_stage_reserve(&node->stage, call->copy.bytes);
     return call->copy.src != 0;
 }
