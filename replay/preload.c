@@ -79,9 +79,9 @@ at_init(void)
         dcp_log_set_level(getenv("DCPREL_LOG"));
     else if (configured)
         dcp_log_threshold = (enum dcp_log_level)s->config.log_level;
+    trace_begin(s, rank < 0 ? 0 : rank, world);
     if (configured)
         dcp_config_log(&s->config);
-    trace_begin(s, rank < 0 ? 0 : rank, world);
 }
 
 /* A percentage is of what the first GPU has. */
@@ -124,6 +124,7 @@ at_init_done(CUresult result)
         .large_bytes = s->config.large_bytes,
         .spill = true,
     };
+    s->budget = heap.budget;
     dcp_heap_configure(&heap);
     dcp_hook_own(true);
     dcp_session_trace_heap(s);

@@ -437,6 +437,7 @@ after_locked(struct dcp_session *s, struct call_state *state, CUresult result)
     if (state->node && view->op == DCP_CALL_ALLOC && result == CUDA_SUCCESS) {
         state->node->call.memory.address = *view->memory.out;
         dcp_plan_note(state->node, *view->memory.out, view->memory.bytes);
+        state->node->block = dcp_session_trace_block();
     }
     if (view->fold != DCP_FOLD_WAIT || result != CUDA_SUCCESS)
         return;

@@ -38,6 +38,7 @@ struct dcp_session {
     struct dcp_lock lock;
     _Atomic int phase;        /* enum dcp_phase */
     struct dcp_config config;
+    uint64_t budget;          /* device bytes; 0: no limit */
     struct dcp_trace *trace;
     struct dcp_trie trie;
     struct dcp_node *cursor;  /* where in the tree */
@@ -166,7 +167,15 @@ void dcp_session_trace_start(struct dcp_session *session, int rank, int world);
 /* From now on each allocation and free of the heap is in the trace. */
 void dcp_session_trace_heap(struct dcp_session *session);
 
-/* One MEMORY record (and, first, DEVICE); at an iteration border. */
+/* The heap's number of the block that the calling thread allocated last, once;
+ * 0 when there was none, or there is no trace. */
+uint64_t dcp_session_trace_block(void);
+
+/* DEVICE, once; a context is current. */
+void dcp_session_trace_device(struct dcp_session *session);
+
+/* One MEMORY record, and one more for peaks since the last; at an iteration
+ * border. */
 void dcp_session_trace_memory(struct dcp_session *session);
 
 /* --- verify.c: caller holds the lock -------------------------------------- */

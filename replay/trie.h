@@ -55,6 +55,8 @@ struct dcp_node {
     struct dcp_node *mate;       /* FREE: the allocation that the plan ends */
     struct dcp_node *seen_mate;  /* FREE: the one that it ended last ... */
     uint32_t seen_age;           /* ... and how many iterations it had lived */
+    uint64_t block;              /* ALLOC: the heap's number of the block that
+                                    was served last, where there is a trace */
 
     uint32_t depth;              /* calls from the root */
     uint32_t visits;             /* leaves: iterations that ended here */

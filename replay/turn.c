@@ -231,6 +231,8 @@ dcp_turn(const struct dcp_graph *graph, uint32_t origin,
     for (uint32_t w = 0; good && w < count; w++) {
         uint32_t old = graph->nodes[wraps[w].free].memory.buffer;
         turn.second[old] = graph->nodes[wraps[w].alloc].memory.buffer;
+        if (wraps[w].free < origin)
+            turn.to->buffers[old].bytes = 0; /* not met any more */
     }
     good = good && split_old(&turn);
     for (uint32_t i = 0; good && i < n; i++)

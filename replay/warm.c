@@ -8,6 +8,7 @@
 #include "capture/log.h"
 #include "capture/period.h"
 #include "intercept/heap.h"
+#include "replay/build_trace.h"
 #include "replay/experiment.h"
 #include "src/alloc.h"
 #include "src/clock.h"
@@ -270,6 +271,7 @@ dcp_warm_analyse(struct dcp_session *s)
         period.shape_count < period.iterations) {
         anchor_set(s, &period);
         log_keep(&period);
+        dcp_build_tell_warm(s, &warm.log, &period);
         found = true;
     }
     warm.search_ns += dcp_now_ns() - begin;

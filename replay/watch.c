@@ -4,6 +4,7 @@
 #include "replay/watch.h"
 
 #include "intercept/hook.h"
+#include "replay/session.h"
 #include "src/clock.h"
 
 #include <stdatomic.h>
@@ -20,13 +21,8 @@ static __thread uint64_t call_begin;
 
 /* The totals so far; a later record replaces an earlier one. */
 static void
-totals_put(uint64_t now)
+totals_put(void)
 {
-    uint64_t last = atomic_load_explicit(&totals_at, memory_order_relaxed);
-
-    if (now - last < TOTALS_EVERY_NS ||
-        !atomic_compare_exchange_strong(&totals_at, &last, now))
-        return;
     for (unsigned i = 0; i < DCP_HOOK_COUNT; i++) {
         uint64_t fields[] = {i, atomic_load(&totals[i].count),
                              atomic_load(&totals[i].ns)};
@@ -37,28 +33,56 @@ totals_put(uint64_t now)
     }
 }
 
-static bool
-watch_before(const struct dcp_hook_info *info, void *args, CUresult *result)
+static void
+totals_put_now_and_then(uint64_t now)
 {
-    (void)info;
-    (void)args;
-    (void)result;
-    call_begin = dcp_now_ns();
-    return false;
+    uint64_t last = atomic_load_explicit(&totals_at, memory_order_relaxed);
+
+    if (now - last >= TOTALS_EVERY_NS &&
+        atomic_compare_exchange_strong(&totals_at, &last, now))
+        totals_put();
 }
 
-/* The driver's own addresses serve as block numbers: unique while they live. */
+/* The driver's own addresses serve as block numbers: unique while they live,
+ * since a free is told before it is made. */
 static void
-watch_memory(const struct dcp_hook_info *info, void *args)
+watch_free(const struct dcp_hook_info *info, void *args)
 {
-    CUdeviceptr address = 0;
-    uint64_t bytes = 0, stream = 0;
+    uint64_t address = 0, stream = 0;
+
+    if (info->canon == DCP_HOOK_cuMemFree_v2) {
+        address = ((struct dcp_args_cuMemFree_v2 *)args)->dptr;
+    } else if (info->canon == DCP_HOOK_cuMemFreeAsync) {
+        address = ((struct dcp_args_cuMemFreeAsync *)args)->dptr;
+        stream = (uint64_t)((struct dcp_args_cuMemFreeAsync *)args)->hStream;
+    }
+    if (address)
+        dcp_trace_event(watch_trace, FREE, NULL, 0, .block = address,
+                        .stream = stream);
+}
+
+static void
+watch_alloc(const struct dcp_hook_info *info, void *args)
+{
+    uint64_t address = 0, bytes = 0, stream = 0;
 
     switch (info->canon) {
     case DCP_HOOK_cuMemAlloc_v2: {
         struct dcp_args_cuMemAlloc_v2 *a = args;
         address = *a->dptr;
         bytes = a->bytesize;
+        break;
+    }
+    case DCP_HOOK_cuMemAllocManaged: {
+        struct dcp_args_cuMemAllocManaged *a = args;
+        address = *a->dptr;
+        bytes = a->bytesize;
+        break;
+    }
+    case DCP_HOOK_cuMemAllocPitch_v2: {
+        struct dcp_args_cuMemAllocPitch_v2 *a = args;
+        address = *a->dptr;
+        bytes = *a->pPitch * a->Height;
         break;
     }
     case DCP_HOOK_cuMemAllocAsync: {
@@ -68,22 +92,29 @@ watch_memory(const struct dcp_hook_info *info, void *args)
         stream = (uint64_t)a->hStream;
         break;
     }
-    case DCP_HOOK_cuMemFree_v2: {
-        uint64_t fields[] = {((struct dcp_args_cuMemFree_v2 *)args)->dptr, 0, 0};
-        dcp_trace_put(watch_trace, DCP_TRACE_FREE, fields, 3, NULL, 0);
-        return;
-    }
-    case DCP_HOOK_cuMemFreeAsync: {
-        struct dcp_args_cuMemFreeAsync *a = args;
-        uint64_t fields[] = {a->dptr, (uint64_t)a->hStream, 0};
-        dcp_trace_put(watch_trace, DCP_TRACE_FREE, fields, 3, NULL, 0);
-        return;
+    case DCP_HOOK_cuMemAllocFromPoolAsync: {
+        struct dcp_args_cuMemAllocFromPoolAsync *a = args;
+        address = *a->dptr;
+        bytes = a->bytesize;
+        stream = (uint64_t)a->hStream;
+        break;
     }
     default:
         return;
     }
-    uint64_t fields[] = {address, address, bytes, stream, 0, 0, 0};
-    dcp_trace_put(watch_trace, DCP_TRACE_ALLOC, fields, 7, NULL, 0);
+    dcp_session_trace_device(&dcp_session);
+    dcp_trace_event(watch_trace, ALLOC, NULL, 0, .block = address,
+                    .address = address, .bytes = bytes, .stream = stream);
+}
+
+static bool
+watch_before(const struct dcp_hook_info *info, void *args, CUresult *result)
+{
+    (void)result;
+    if (info->class == DCP_CLASS_FREE)
+        watch_free(info, args);
+    call_begin = dcp_now_ns();
+    return false;
 }
 
 static void
@@ -94,10 +125,9 @@ watch_after(const struct dcp_hook_info *info, void *args, CUresult *result)
     atomic_fetch_add_explicit(&totals[info->id].count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&totals[info->id].ns, now - call_begin,
                               memory_order_relaxed);
-    if (*result == CUDA_SUCCESS && (info->class == DCP_CLASS_ALLOC ||
-                                    info->class == DCP_CLASS_FREE))
-        watch_memory(info, args);
-    totals_put(now);
+    if (*result == CUDA_SUCCESS && info->class == DCP_CLASS_ALLOC)
+        watch_alloc(info, args);
+    totals_put_now_and_then(now);
 }
 
 void
@@ -109,4 +139,11 @@ dcp_watch_start(struct dcp_trace *trace)
         return;
     watch_trace = trace;
     dcp_hook_listen(&sink);
+}
+
+void
+dcp_watch_end(void)
+{
+    if (watch_trace)
+        totals_put();
 }

@@ -10,4 +10,7 @@
  * watched call to `trace`. Does nothing for NULL. */
 void dcp_watch_start(struct dcp_trace *trace);
 
+/* The last totals, at the end of the process. */
+void dcp_watch_end(void);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,11 +14,18 @@ enum { LINE_BYTES = 2048 };
 
 enum dcp_log_level dcp_log_threshold = DCP_LOG_WARN;
 static int log_rank = -1;
+static void (*_Atomic log_listener)(enum dcp_log_level, const char *, unsigned);
 
 void
 dcp_log_set_rank(int rank)
 {
     log_rank = rank;
+}
+
+void
+dcp_log_listen(void (*listener)(enum dcp_log_level, const char *, unsigned))
+{
+    atomic_store(&log_listener, listener);
 }
 
 int
@@ -59,6 +67,10 @@ dcp_log_write(enum dcp_log_level level, const char *format, ...)
     for (int i = used; i < total; i++)
         if (line[i] == '\n' || line[i] == '\r')
             line[i] = ' ';
+    void (*listener)(enum dcp_log_level, const char *, unsigned) =
+        atomic_load(&log_listener);
+    if (listener)
+        listener(level, line + used, (unsigned)(total - used));
     line[total++] = '\n';
     ssize_t done = write(STDERR_FILENO, line, (size_t)total);
     (void)done;

@@ -27,6 +27,12 @@ int dcp_log_set_level(const char *name);
 void dcp_log_write(enum dcp_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* One listener for every line that is written (without prefix and newline);
+ * NULL, the default: none. It runs where the line is logged, so it may take no
+ * lock that is held there, and must not log. */
+void dcp_log_listen(void (*listener)(enum dcp_log_level level,
+                                     const char *line, unsigned bytes));
+
 #define dcp_log(level, ...)                                                    \
     do {                                                                       \
         if ((level) <= dcp_log_threshold)                                      \

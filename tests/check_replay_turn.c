@@ -78,7 +78,7 @@ START_TEST(a_wrap_is_made_whole)
                "n5 launch $0 @0 rw=%2 call=5\n",
                &wrap, 1, UINT32_MAX,
                "dcprel-ir 1\n" HEAD
-               "buf %0 grad bytes=4096\n"
+               "buf %0 grad bytes=0\n"
                "buf %1 act bytes=512\n"
                "buf %2 grad bytes=4096\n"
                "fn $0 \"k\" params=0:8\n"
