@@ -21,6 +21,15 @@ unfollowed(struct dcp_session *s, const char *why)
     s->pass.position = s->cursor->depth;
 }
 
+/* Others look at it without the lock: whoever sees nothing held back may
+ * record an event that stands for all of it, so it goes only after the last
+ * call has been issued. */
+static inline void
+pending_set(struct dcp_session *s, struct dcp_segment *segment)
+{
+    atomic_store_explicit(&s->pending, segment, memory_order_release);
+}
+
 CUresult
 dcp_follow_flush(struct dcp_session *s, const char *why)
 {
@@ -30,8 +39,6 @@ dcp_follow_flush(struct dcp_session *s, const char *why)
 
     if (!segment)
         return CUDA_SUCCESS;
-    s->pending = NULL;
-    s->pending_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         CUresult result = dcp_node_issue(segment->nodes[i], NULL);
 
@@ -41,6 +48,8 @@ dcp_follow_flush(struct dcp_session *s, const char *why)
         if (first == CUDA_SUCCESS)
             first = result;
     }
+    pending_set(s, NULL);
+    s->pending_count = 0;
     s->pass.swallowed -= count;
     s->pass.eager += count;
     if (count)
@@ -66,15 +75,15 @@ segment_complete(struct dcp_session *s)
 
     if ((int64_t)segment->checked < s->config.verify) {
         segment->checked++;
-        s->pending = NULL;
-        s->pending_count = 0;
         if (!dcp_verify_segment(s, segment, &result))
             segment->dead = true;
+        pending_set(s, NULL);
+        s->pending_count = 0;
         return result;
     }
     result = dcp_segment_launch(segment);
     if (result == CUDA_SUCCESS) {
-        s->pending = NULL;
+        pending_set(s, NULL);
         s->pending_count = 0;
         s->pass.launches++;
         return CUDA_SUCCESS;
@@ -123,7 +132,7 @@ node_swallow(struct dcp_session *s, struct dcp_node *node,
         *result = dcp_follow_flush(s, "segment left early");
         if (*result != CUDA_SUCCESS)
             return true;
-        s->pending = segment;
+        pending_set(s, segment);
         s->pending_count = 0;
     }
     int changed = dcp_node_take(node, view);

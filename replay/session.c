@@ -414,7 +414,7 @@ static bool
 before(const struct dcp_hook_info *info, void *args, CUresult *result)
 {
     *result = CUDA_SUCCESS;
-    if (dcp_session.plainly) {
+    if (atomic_load_explicit(&dcp_session.plainly, memory_order_relaxed)) {
         if (info->canon == DCP_HOOK_cuMemAllocAsync &&
             alloc_plainly(&dcp_session, info, args))
             return true;

@@ -45,11 +45,11 @@ struct dcp_session {
     bool odd;                 /* this pass is no whole iteration */
     bool leaf_steady;         /* the leaf may be built at its first visit */
     struct dcp_node *leaf;    /* set at a border until it has been dealt with */
-    struct dcp_segment *volatile pending; /* written under the lock */
+    struct dcp_segment *_Atomic pending; /* written under the lock */
     uint32_t pending_count;   /* calls of it that were swallowed */
     _Atomic int owed;         /* an error that a next call has to give */
     _Atomic uint32_t activity;
-    volatile bool plainly;    /* following, and no capture is open */
+    atomic_bool plainly;      /* following, and no capture is open */
     _Atomic int captures;     /* captures of the program's own that are open */
     CUcontext context;
     uint32_t thread_ids;
@@ -89,9 +89,10 @@ void dcp_session_leave(bool entered);
 static inline void
 dcp_session_plainly(struct dcp_session *session)
 {
-    session->plainly =
-        atomic_load(&session->phase) == DCP_PHASE_FOLLOW &&
-        !atomic_load(&session->captures) && !session->border_due;
+    bool plainly = atomic_load(&session->phase) == DCP_PHASE_FOLLOW &&
+                   !atomic_load(&session->captures) && !session->border_due;
+
+    atomic_store_explicit(&session->plainly, plainly, memory_order_relaxed);
 }
 
 /* Installs the sink: recording begins. */
