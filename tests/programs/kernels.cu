@@ -105,9 +105,11 @@ ITEMS(gather_list)
 ITEMS(poke)
 {
     EACH_ITEM(i, 1);
-    flag[i] = value;
 #ifdef __CUDACC__
+    flag[i] = value;
     __threadfence_system();
+#else
+    __atomic_store_n(&flag[i], value, __ATOMIC_RELEASE);
 #endif
 }
 

@@ -21,7 +21,7 @@ static void
 spin(int wanted)
 {
     double end = rt_seconds() + 30;
-    while (*flag != wanted) {
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != wanted) {
         if (rt_seconds() > end) {
             rt_print("step %d hangs\n", wanted);
             _Exit(5);
