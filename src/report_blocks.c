@@ -53,30 +53,44 @@ dcp_blocks_learn_roles(struct dcp_blocks *blocks,
         known->role = graph->ir->buffers[known->buffer].role;
 }
 
+/* What is made by this call stack, in this size or (0 bytes) in any: unknown
+ * where not all of it has one role. */
+static void
+learn_pattern(struct dcp_blocks *blocks, uint64_t stack, uint64_t bytes,
+              uint8_t role)
+{
+    struct dcp_pattern *pattern, key = {.key = {stack, bytes}};
+
+    HASH_FIND(hh, blocks->patterns, &key.key, sizeof key.key, pattern);
+    if (pattern) {
+        if (bytes == 0 && pattern->role != role)
+            pattern->role = DCP_ROLE_UNKNOWN;
+        return;
+    }
+    pattern = dcp_xcalloc(1, sizeof *pattern);
+    pattern->key = key.key;
+    pattern->role = role;
+    HASH_ADD(hh, blocks->patterns, key, sizeof pattern->key, pattern);
+    check_added();
+}
+
 void
 dcp_blocks_learn_patterns(struct dcp_blocks *blocks,
                           const struct dcp_trace_event *e)
 {
     struct dcp_known *known;
-    struct dcp_pattern *pattern, key = {0};
 
     if (e->kind != DCP_TRACE_ALLOC)
         return;
     HASH_FIND(hh, blocks->known, &e->ALLOC.block, sizeof e->ALLOC.block, known);
     if (!known)
         return;
-    known->stack = key.key.stack = e->ALLOC.stack;
-    known->bytes = key.key.bytes = e->ALLOC.bytes;
+    known->stack = e->ALLOC.stack;
+    known->bytes = e->ALLOC.bytes;
     if (known->role == DCP_ROLE_UNKNOWN || known->stack == 0)
         return;
-    HASH_FIND(hh, blocks->patterns, &key.key, sizeof key.key, pattern);
-    if (pattern)
-        return;
-    pattern = dcp_xcalloc(1, sizeof *pattern);
-    pattern->key = key.key;
-    pattern->role = known->role;
-    HASH_ADD(hh, blocks->patterns, key, sizeof pattern->key, pattern);
-    check_added();
+    learn_pattern(blocks, known->stack, known->bytes, known->role);
+    learn_pattern(blocks, known->stack, 0, known->role);
 }
 
 static uint8_t
@@ -91,6 +105,10 @@ role_of(const struct dcp_blocks *blocks, const struct dcp_live_block *block)
     if (block->stack == 0)
         return DCP_ROLE_UNKNOWN;
     HASH_FIND(hh, blocks->patterns, &key.key, sizeof key.key, pattern);
+    if (!pattern) {
+        key.key.bytes = 0;
+        HASH_FIND(hh, blocks->patterns, &key.key, sizeof key.key, pattern);
+    }
     return pattern ? pattern->role : DCP_ROLE_UNKNOWN;
 }
 

@@ -83,6 +83,17 @@ show_ranks(const struct dcp_model *model, struct dcp_out *out)
 
 /* --- one rank ------------------------------------------------------------ */
 
+/* The library says PHASE when it begins to record; one that only watches, or
+ * has not come to that, does not. */
+static const char *
+config_text(const struct dcp_model_rank *rank)
+{
+    if (!rank->config)
+        return "none (watching only)";
+    return rank->phase_count ? "from DC_CONFIG"
+                             : "from DC_CONFIG (watching only)";
+}
+
 static void
 show_run(const struct dcp_model_rank *rank, struct dcp_out *out)
 {
@@ -105,8 +116,7 @@ show_run(const struct dcp_model_rank *rank, struct dcp_out *out)
         dcp_out_fact(out, "budget_bytes", "memory budget",
                      dcp_cell_bytes(rank->device_facts.budget_bytes));
     dcp_out_fact(out, "config", "configuration",
-                 dcp_cell_text(rank->config ? "from DC_CONFIG"
-                                            : "none (watching only)"));
+                 dcp_cell_text(config_text(rank)));
     dcp_out_fact(out, "trace", "trace", dcp_cell_text(end_text(rank)));
     dcp_out_fact(out, "trace_ns", "traced for",
                  dcp_cell_ns(rank->end_ns - rank->start_ns));
