@@ -65,7 +65,10 @@ node_keep_launch(struct dcp_node *node, const struct dcp_view *view,
         if (!node->attrs)
             return false;
     }
-    if (!kernel->known || !graphable)
+    /* A collective has a host side too, which waits for its kernels: they go
+     * out when the program sends them. */
+    if (!kernel->known || !graphable || strstr(kernel->name, "ncclDevKernel") ||
+        strstr(kernel->name, "ncclKernel"))
         node->fold = DCP_FOLD_EAGER;
     node->pointers =
         dcp_arena_alloc(arena, (kernel->param_count + 1) * sizeof(void *));
