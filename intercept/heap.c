@@ -146,10 +146,9 @@ announce(enum dcp_heap_event_kind kind, const struct dcp_piece *piece,
 }
 
 static void
-enliven(struct dcp_piece *piece, size_t asked, bool sync, unsigned pool)
+enliven(struct dcp_piece *piece, size_t asked, unsigned pool)
 {
     piece->state = DCP_PIECE_LIVE;
-    piece->sync = sync;
     piece->tag = (uint8_t)pool;
     piece->asked = asked;
     piece->id = ++dcp_heap.next_id;
@@ -197,7 +196,7 @@ dcp_heap_alloc_pool(size_t bytes, CUstream stream, bool sync, unsigned pool,
     if (cu == CUDA_SUCCESS)
         cu = take(bytes, stream, sync, &piece);
     if (cu == CUDA_SUCCESS) {
-        enliven(piece, bytes, sync, pool);
+        enliven(piece, bytes, pool);
         *out = piece->base;
         if (dcp_heap.listener)
             announce(DCP_HEAP_ALLOC, piece, stream);
@@ -252,7 +251,7 @@ dcp_heap_free(CUdeviceptr base, CUstream stream)
         return dcp_plan_free(base, stream);
     dcp_lock_take(&dcp_heap.lock);
     struct dcp_piece *piece = live_at(base);
-    if (piece && !piece->sync) {
+    if (piece) {
         struct dcp_owner *owner = dcp_owner_get(stream);
 
         if (dcp_heap.listener)

@@ -65,8 +65,7 @@ void dcp_heap_pool_reset_peak(unsigned pool);
 
 /* Stream-ordered free of a block's base. NOT_FOUND when it is none of ours
  * (the caller forwards it to the driver), INVALID_VALUE when it lies in our
- * range and is not the base of a live block, or of one that was allocated
- * with `sync`: the driver's own cuMemFreeAsync does not take those either. */
+ * range and is not the base of a live block. */
 CUresult dcp_heap_free(CUdeviceptr base, CUstream stream);
 
 /* cuMemFree: waits for the device (unless a capture is open in the process,

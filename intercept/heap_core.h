@@ -45,7 +45,6 @@ struct dcp_piece {
     struct dcp_piece *left, *right; /* tree; right: next in a bin or spare */
     uint8_t state;              /* enum dcp_piece_state */
     uint8_t tag;                /* which pool the block was asked from */
-    bool sync;                  /* not asked for in the order of a stream */
 };
 
 enum { DCP_CHUNK_LEVELS = 6 };
