@@ -165,14 +165,16 @@ check_to_graph(void)
     CU(cuGraphDestroy)(graph);
 }
 
-/* What kinds of nodes a capture makes. */
+/* What kinds of nodes a capture makes. An event that was last recorded in
+ * another capture, now over, cannot be waited for. */
 static void
-check_kinds(void)
+check_kinds(CUevent event)
 {
     CUgraph graph = NULL;
     CUgraphNode nodes[16];
     CUgraphNodeType type;
     size_t count = 16;
+    CUresult result;
     CUdeviceptr got = 0;
     int word = 1;
     need("begin", CU(cuStreamBeginCapture_v2)(a, RELAXED_));
@@ -180,12 +182,15 @@ check_kinds(void)
     say("kind_memop", CU(cuStreamWriteValue32_v2)(a, y, 1, 0));
     say("kind_alloc", CU(cuMemAllocAsync)(&got, 256, a));
     say("kind_free", CU(cuMemFreeAsync)(got, a));
-    say("kind_record", CU(cuEventRecordWithFlags)(fork_event, a,
+    say("kind_record", CU(cuEventRecordWithFlags)(event, a,
                                                   CU_EVENT_RECORD_EXTERNAL));
-    say("kind_wait", CU(cuStreamWaitEvent)(a, fork_event,
+    say("kind_wait", CU(cuStreamWaitEvent)(a, event,
                                            CU_EVENT_WAIT_EXTERNAL));
     say("kind_end", CU(cuStreamEndCapture)(a, &graph));
-    say("kind_get", CU(cuGraphGetNodes)(graph, nodes, &count));
+    result = CU(cuGraphGetNodes)(graph, nodes, &count);
+    say("kind_get", result);
+    if (result != CUDA_SUCCESS)
+        return;
     say("kinds", (long long)count);
     for (size_t i = 0; i < count && i < 16; i++) {
         CU(cuGraphNodeGetType)(nodes[i], &type);
@@ -202,7 +207,12 @@ check_capture(void)
     check_fork_and_join();
     check_info();
     check_to_graph();
-    check_kinds();
+    check_kinds(fork_event);
+    begin("kinds");
+    CUevent fresh = NULL;
+    need("event", CU(cuEventCreate)(&fresh, 0));
+    check_kinds(fresh);
+    CU(cuEventDestroy_v2)(fresh);
     close_all();
 }
 

@@ -120,9 +120,6 @@ check_lookup(void)
     ask("v2_no_status", CU(cuGetProcAddress_v2)("cuNoSuchThing", &address,
                                                 12000, 0, NULL));
     CUdriverProcAddressQueryResult status;
-    say("null_name",
-        CU(cuGetProcAddress_v2)(NULL, &address, 12000, 0, &status));
-    say("null_out", CU(cuGetProcAddress_v2)("cuInit", NULL, 12000, 0, &status));
     say("bad_flags",
         CU(cuGetProcAddress_v2)("cuInit", &address, 12000, 64, &status));
     ask("both_flags",

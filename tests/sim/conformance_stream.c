@@ -129,7 +129,6 @@ check_stream(void)
     say("own_flags", CU(cuStreamGetFlags)(CU_STREAM_PER_THREAD, &flags));
     ask("own_flags", flags);
     say("query", CU(cuStreamQuery)(stream));
-    say("query_bad", CU(cuStreamQuery)((CUstream)context));
     say("destroy", CU(cuStreamDestroy_v2)(stream));
     say("destroy_null", CU(cuStreamDestroy_v2)(NULL));
     ask("destroy_legacy", CU(cuStreamDestroy_v2)(CU_STREAM_LEGACY));
@@ -277,7 +276,6 @@ check_memop(void)
     say("batch_0", CU(cuStreamBatchMemOp_v2)(stream, 0, ops, 0));
     say("batch_255", CU(cuStreamBatchMemOp_v2)(stream, 255, ops, 0));
     say("batch_256", CU(cuStreamBatchMemOp_v2)(stream, 256, ops, 0));
-    say("batch_null", CU(cuStreamBatchMemOp_v2)(stream, 2, NULL, 0));
     say("batch_flags", CU(cuStreamBatchMemOp_v2)(stream, 2, ops, 64));
     ops[1].operation = (CUstreamBatchMemOpType)77;
     say("batch_unknown", CU(cuStreamBatchMemOp_v2)(stream, 2, ops, 0));

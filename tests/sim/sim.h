@@ -193,6 +193,8 @@ void sim_range_remove(struct sim_range *range);
  * that it lies in); NULL: ordinary host memory. */
 struct sim_range *sim_range_find(uintptr_t address);
 struct sim_range *sim_range_next(uintptr_t address); /* first with base >= */
+/* Frees memory from cuMemAlloc in the order of a stream (sim_memory.c). */
+CUresult sim_plain_free(struct sim_range *range, struct sim_stream *stream);
 bool sim_range_is_device(const struct sim_range *range);
 /* Whether a call may name [at, at + bytes): 0, or CUDA_ERROR_INVALID_VALUE
  * where no block, mapping or reservation lies there or the block ends before.

@@ -224,15 +224,17 @@ end(bool ptds, CUstream handle, CUgraph *out)
     struct sim_capture *capture = stream->capture;
     if (capture == NULL)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (capture->origin != stream)
+    if (capture->origin != stream) {
+        sim_capture_break(capture);
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-        !pthread_equal(capture->thread, pthread_self()))
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    }
     struct sim_graph *graph = capture->graph;
     bool borrowed = capture->borrowed;
     CUresult result = CUDA_SUCCESS;
-    if (capture->broken)
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        !pthread_equal(capture->thread, pthread_self()))
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* but it ends */
+    else if (capture->broken)
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!joined(capture))
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -359,10 +361,11 @@ CUresult
 cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     SIM_API(SIM_INIT);
-    if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (mode == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     CUstreamCaptureMode old = sim_thread.mode;
-    sim_thread.mode = *mode;
+    if ((unsigned)*mode <= CU_STREAM_CAPTURE_MODE_RELAXED)
+        sim_thread.mode = *mode; /* others are not refused */
     *mode = old;
     return CUDA_SUCCESS;
 }

@@ -161,6 +161,8 @@ static CUresult
 ctx_destroy(CUcontext handle)
 {
     struct sim_ctx *ctx = sim_object_get(handle, SIM_CTX);
+    if (handle == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
     if (ctx == NULL || ctx->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_ctx_clear(ctx);

@@ -183,8 +183,6 @@ copy_sync(bool ptds, const CUDA_MEMCPY3D *desc)
     if (result != CUDA_SUCCESS)
         return result;
     result = sim_stream_check_implicit(stream);
-    if (result == CUDA_SUCCESS)
-        result = sim_capture_unsafe();
     const struct sim_copy_work *copy = &work->copy;
     size_t bytes = copy->width * copy->height * copy->depth;
     if (result != CUDA_SUCCESS || bytes == 0) {

@@ -55,6 +55,8 @@ sim_event_record(struct sim_event *event, struct sim_stream *stream,
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture)
         return record_captured(event, stream, flags);
+    if (flags & CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_ILLEGAL_STATE;
     struct sim_op *op = NULL;
     CUresult result =
         sim_stream_submit(stream, sim_work_new(SIM_WORK_RECORD), &op);
@@ -72,8 +74,11 @@ static CUresult
 wait_captured(struct sim_stream *stream, struct sim_event *event)
 {
     struct sim_capture *capture = sim_capture_find(event->capture);
-    if (capture == NULL)
-        return CUDA_ERROR_CAPTURED_EVENT;
+    if (capture == NULL) {
+        if (stream->capture)
+            sim_capture_break(stream->capture);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (capture->broken)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (stream->capture && stream->capture != capture) {
@@ -101,7 +106,10 @@ sim_event_wait(struct sim_stream *stream, struct sim_event *event,
 {
     if (stream->capture && stream->capture->broken)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    if (stream->capture && (flags & CU_EVENT_WAIT_EXTERNAL))
+    if (!stream->capture && (flags & CU_EVENT_WAIT_EXTERNAL))
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if ((flags & CU_EVENT_WAIT_EXTERNAL) &&
+        (!event->capture || sim_capture_find(event->capture)))
         return sim_capture_add(stream, event_work(SIM_WORK_WAIT, event));
     if (event->capture)
         return wait_captured(stream, event);
@@ -209,8 +217,9 @@ look_allowed(struct sim_event *event)
 {
     if (event->capture) {
         struct sim_capture *capture = sim_capture_find(event->capture);
-        if (capture)
-            sim_capture_break(capture);
+        if (capture == NULL)
+            return CUDA_ERROR_INVALID_VALUE;
+        sim_capture_break(capture);
         return CUDA_ERROR_CAPTURED_EVENT;
     }
     return sim_capture_unsafe();
@@ -254,9 +263,10 @@ elapsed(float *out, CUevent start_handle, CUevent end_handle)
 {
     struct sim_event *start = event_get(start_handle);
     struct sim_event *end = event_get(end_handle);
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (start == NULL || end == NULL || start->op == NULL || end->op == NULL ||
+    if (start && end && (start->capture || end->capture))
+        return CUDA_ERROR_CAPTURED_EVENT;
+    if (out == NULL || start == NULL || end == NULL || start->op == NULL ||
+        end->op == NULL ||
         ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_HANDLE;
     if (sim_op_busy(start->op) || sim_op_busy(end->op))

@@ -49,8 +49,6 @@ instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags,
     *culprit = NULL;
     if (out == NULL || graph == NULL || (flags & ~KNOWN_FLAGS))
         return CUDA_ERROR_INVALID_VALUE;
-    if (graph->capture)
-        return CUDA_ERROR_INVALID_VALUE;
     if (graph->allocs && graph->instances)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct sim_flat flat;
@@ -148,8 +146,9 @@ cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
     const struct sim_exec *exec = sim_exec_get(handle);
     if (exec == NULL || flags == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = exec->flags & ~(unsigned long long)
-                               CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+    *flags = exec->flags & ~(unsigned long long)(
+                               CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                               CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
     return CUDA_SUCCESS;
 }
 

@@ -56,7 +56,7 @@ params_copy(struct sim_kernel_work *work, const struct sim_func *func,
         CUresult result = extra_read(extra, &buffer, &given);
         if (result != CUDA_SUCCESS)
             return result;
-        if (given < bytes || (given > 0 && buffer == NULL))
+        if (given > 0 && buffer == NULL)
             return CUDA_ERROR_INVALID_VALUE;
     }
     size_t room = given > bytes ? given : bytes;
@@ -75,8 +75,10 @@ params_copy(struct sim_kernel_work *work, const struct sim_func *func,
         if (!extra)
             memcpy(work->params[i], params[i], func->params[i].bytes);
     }
-    if (extra && given > 0)
+    if (extra && given > 0) { /* what is missing is not asked for */
+        memset(work->packed, 0, bytes);
         memcpy(work->packed, buffer, given);
+    }
     return CUDA_SUCCESS;
 }
 

@@ -25,6 +25,9 @@ static const struct entry {
 #undef SIM_ENTRY
 };
 
+/* What cuDriverGetVersion says. No later caller is answered. */
+#define VERSION 13000
+
 /* The newest entry of that name for a caller of `version`. */
 static void *
 find(const char *name, int version, bool own, bool *known)
@@ -52,27 +55,29 @@ proc_address(const char *name, void **out, int version, cuuint64_t flags,
         CU_GET_PROC_ADDRESS_LEGACY_STREAM |
         CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (name == NULL || out == NULL || (flags & ~known_flags) ||
-        flags == known_flags)
+        flags == known_flags || version > VERSION)
         return CUDA_ERROR_INVALID_VALUE;
     bool known = false;
     void *address = NULL;
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
         address = find(name, version, true, &known);
-    if (address == NULL)
+    if (!known) /* a name with an own form has no other under this flag */
         address = find(name, version, false, &known);
     *out = address;
     if (status)
         *status = address ? CU_GET_PROC_ADDRESS_SUCCESS
                   : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                           : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return address || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return CUDA_SUCCESS;
 }
 
 CUresult
 cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags)
 {
     SIM_API(SIM_NONE);
-    return proc_address(name, out, version, flags, NULL);
+    CUresult result = proc_address(name, out, version, flags, NULL);
+    return result == CUDA_SUCCESS && *out == NULL ? CUDA_ERROR_NOT_FOUND
+                                                  : result;
 }
 
 CUresult

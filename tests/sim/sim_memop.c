@@ -98,7 +98,7 @@ CUresult
 sim_memop_work_new(const CUstreamBatchMemOpParams *ops, unsigned count,
                    unsigned flags, struct sim_ctx *ctx, struct sim_work **out)
 {
-    if (ops == NULL || count == 0 || count >= 256 || flags != 0)
+    if ((ops == NULL && count > 0) || count >= 256 || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         CUresult result = op_check(&ops[i]);
@@ -109,8 +109,9 @@ sim_memop_work_new(const CUstreamBatchMemOpParams *ops, unsigned count,
     work->memop.ctx = ctx;
     work->memop.count = count;
     work->memop.flags = flags;
-    work->memop.ops = malloc(count * sizeof *ops);
-    memcpy(work->memop.ops, ops, count * sizeof *ops);
+    work->memop.ops = malloc((count + 1) * sizeof *ops);
+    if (count > 0)
+        memcpy(work->memop.ops, ops, count * sizeof *ops);
     *out = work;
     return CUDA_SUCCESS;
 }

@@ -81,6 +81,35 @@ cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
     return device_alloc(out, *pitch * height, SIM_DEVICE);
 }
 
+static void
+device_release(void *data)
+{
+    struct sim_range *range = data;
+    sim_range_remove(range);
+    range->device->used -= range->held;
+    sim_arena_free((void *)range->base, range->held);
+    free(range);
+}
+
+CUresult
+sim_plain_free(struct sim_range *range, struct sim_stream *stream)
+{
+    struct sim_op *op = NULL;
+    CUresult result =
+        sim_stream_submit(stream, sim_work_new(SIM_WORK_EMPTY), &op);
+    if (result != CUDA_SUCCESS)
+        return result;
+    range->live = false;
+    if (sim_op_busy(op)) {
+        op->on_done = device_release;
+        op->on_done_arg = range;
+    } else {
+        device_release(range);
+    }
+    sim_op_drop(op);
+    return CUDA_SUCCESS;
+}
+
 CUresult
 cuMemFree_v2(CUdeviceptr at)
 {
@@ -100,6 +129,8 @@ cuMemFree_v2(CUdeviceptr at)
         return sim_graph_block_free(range, NULL);
     case SIM_DEVICE:
     case SIM_MANAGED:
+        if (!range->live)
+            return CUDA_ERROR_INVALID_VALUE;
         break;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -107,10 +138,7 @@ cuMemFree_v2(CUdeviceptr at)
     struct sim_ctx *ctx = sim_ctx_current();
     range->live = false; /* a second free of it meanwhile is an error */
     sim_ctx_wait(ctx);
-    sim_range_remove(range);
-    range->device->used -= range->held;
-    sim_arena_free((void *)range->base, range->held);
-    free(range);
+    device_release(range);
     return CUDA_SUCCESS;
 }
 
@@ -238,11 +266,13 @@ CUresult
 cuMemHostUnregister(void *at)
 {
     SIM_API(SIM_CURRENT);
-    struct sim_range *range = host_range(at, SIM_REGISTERED);
+    struct sim_range *range = sim_range_find((uintptr_t)at);
     if (at == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (range == NULL)
+    if (range == NULL || range->place != SIM_REGISTERED)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (range->base != (uintptr_t)at)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_ctx_wait(sim_ctx_current());
     sim_range_remove(range);
     free(range);
@@ -266,7 +296,8 @@ cuMemHostGetFlags(unsigned int *flags, void *at)
 {
     SIM_API(SIM_CURRENT);
     const struct sim_range *range = sim_range_find((uintptr_t)at);
-    if (flags == NULL || range == NULL || range->place != SIM_PINNED)
+    if (flags == NULL || range == NULL || 
+        (range->place != SIM_PINNED && range->place != SIM_REGISTERED))
         return CUDA_ERROR_INVALID_VALUE;
     *flags = range->flags;
     return CUDA_SUCCESS;

@@ -229,8 +229,10 @@ CUresult
 sim_pool_alloc(struct sim_pool *pool, size_t bytes, struct sim_stream *stream,
                CUdeviceptr *out)
 {
-    if (bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (bytes == 0) {
+        *out = 0;
+        return CUDA_SUCCESS;
+    }
     size_t wanted = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     struct sim_block *block = find_free(pool, wanted, stream, false);
     if (block == NULL)
@@ -257,7 +259,7 @@ sim_pool_alloc(struct sim_pool *pool, size_t bytes, struct sim_stream *stream,
         .ctx = sim_ctx_current()};
     sim_range_add(range);
     pool->live++;
-    pool->used += wanted;
+    pool->used += bytes;
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
     *out = block->base;
@@ -280,6 +282,7 @@ sim_pool_free(struct sim_range *range, struct sim_stream *stream)
 {
     struct sim_block *block = range->block;
     struct sim_pool *pool = range->pool;
+    pool->used -= range->bytes;
     sim_range_remove(range);
     free(range);
     block->used = false;
@@ -287,7 +290,6 @@ sim_pool_free(struct sim_range *range, struct sim_stream *stream)
     if (stream)
         sim_stream_submit(stream, sim_work_new(SIM_WORK_EMPTY), &block->freed);
     list_add(pool, block);
-    pool->used -= block->bytes;
     merge(block);
     if (--pool->live == 0 && pool->doomed)
         sim_pool_finish(pool);

@@ -277,7 +277,9 @@ free_async(bool ptds, CUdeviceptr at, CUstream handle)
         return sim_pool_free(range, stream);
     if (range->place == SIM_GRAPHED)
         return sim_graph_block_free(range, stream);
-    return CUDA_ERROR_INVALID_VALUE;
+    return range->place == SIM_DEVICE && range->live
+               ? sim_plain_free(range, stream)
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult

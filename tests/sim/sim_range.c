@@ -123,13 +123,12 @@ sim_range_check(uintptr_t at, size_t bytes, bool host)
         if (range == NULL || (!range->live && range->place != SIM_GRAPHED))
             return CUDA_ERROR_INVALID_VALUE;
         uintptr_t next = range->base + range->bytes;
-        if (range->place == SIM_RESERVED) {
-            const struct sim_range *mapped = sim_range_next(at);
-            if (mapped != NULL && mapped->base < next)
-                next = mapped->base;
-        } else if (range->place != SIM_MAPPED && next < end) {
+        if (range->place == SIM_RESERVED ||
+            (range->place == SIM_MAPPED &&
+             range->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE))
+            return CUDA_ERROR_INVALID_VALUE; /* nobody may get at it */
+        if (range->place != SIM_MAPPED && next < end)
             return CUDA_ERROR_INVALID_VALUE; /* past the end of the block */
-        }
         at = next;
     }
     return CUDA_SUCCESS;

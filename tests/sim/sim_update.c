@@ -198,7 +198,7 @@ cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
         sim_flat_build(graph, &flat, &culprit) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
     uint32_t end = (uint32_t)(part - exec->flat.nodes);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     if (flat.count == end - part->child_first &&
         flats_compare(&exec->flat, &flat, part->child_first, true, &culprit) ==
             CU_GRAPH_EXEC_UPDATE_SUCCESS) {

@@ -2,7 +2,7 @@
 /* Virtual memory management. A frame is a memfd; mapping it twice gives two
  * addresses of the same bytes, in one process or in several. The driver's
  * rules are enforced: multiples of the granularity, whole frames from offset
- * 0, whole mappings unmapped, no access before cuMemSetAccess.
+ * 0, no mapping unmapped in part, no access before cuMemSetAccess.
  *
  *   DCPSIM_GRANULARITY=n   what cuMemGetAllocationGranularity says (64K) */
 #include "sim.h"
@@ -37,7 +37,7 @@ prop_valid(const CUmemAllocationProp *prop)
         return false;
     switch (prop->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-        return sim_device_get(prop->location.id) != NULL;
+        return true;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
         return prop->location.id == 0;
     case CU_MEM_LOCATION_TYPE_HOST:
@@ -58,6 +58,13 @@ cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
         return CUDA_ERROR_INVALID_VALUE;
     *out = granularity();
     return CUDA_SUCCESS;
+}
+
+static bool
+prop_has_device(const CUmemAllocationProp *prop)
+{
+    return prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+           sim_device_get(prop->location.id) != NULL;
 }
 
 static void
@@ -96,6 +103,8 @@ cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     SIM_API(SIM_INIT);
     if (out == NULL || flags != 0 || !prop_valid(prop) || !whole(bytes))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!prop_has_device(prop))
+        return CUDA_ERROR_INVALID_DEVICE;
     if (prop->requestedHandleTypes &
         ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -225,7 +234,7 @@ cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
     CUmemAllocationProp prop;
     size_t bytes;
     if (!memfd_read(source, &prop, &bytes))
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_UNKNOWN;
     int fd = dup(source);
     if (fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -328,9 +337,12 @@ cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
     SIM_API(SIM_INIT);
     struct sim_frame *frame = frame_get(handle);
     struct sim_range *over = reservation_of((uintptr_t)at);
-    if (frame == NULL || over == NULL || flags != 0 || offset != 0 ||
-        !whole(bytes) || at % granularity() != 0 || bytes > frame->bytes ||
-        at + bytes > over->base + over->bytes)
+    if (frame == NULL || over == NULL || flags != 0 ||
+        !whole(bytes) || at % granularity() != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (offset != 0 || bytes != frame->bytes)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (at + bytes > over->base + over->bytes)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = sim_capture_unsafe();
     if (result != CUDA_SUCCESS)
@@ -371,19 +383,44 @@ whole_mappings(uintptr_t at, size_t bytes)
     return at == end;
 }
 
+/* Whether no mapping lies in [at, at + bytes) in part only. Address space in
+ * it that is reserved and not mapped does not matter. */
+static bool
+unmappable(uintptr_t at, size_t bytes)
+{
+    uintptr_t end = at + bytes;
+    if (end <= at)
+        return false;
+    while (at < end) {
+        const struct sim_range *range = sim_range_find(at);
+        if (range == NULL)
+            return false;
+        if (range->place == SIM_RESERVED) {
+            const struct sim_range *next = sim_range_next(at);
+            uintptr_t over = range->base + range->bytes;
+            at = next != NULL && next->base < over ? next->base : over;
+            continue;
+        }
+        if (range->place != SIM_MAPPED || range->base != at ||
+            range->base + range->bytes > end)
+            return false;
+        at += range->bytes;
+    }
+    return true;
+}
+
 CUresult
 cuMemUnmap(CUdeviceptr at, size_t bytes)
 {
     SIM_API(SIM_INIT);
-    if (!whole_mappings((uintptr_t)at, bytes))
+    if (!unmappable((uintptr_t)at, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = sim_capture_unsafe();
     if (result != CUDA_SUCCESS)
         return result;
     uintptr_t end = (uintptr_t)at + bytes;
-    for (uintptr_t base = (uintptr_t)at; base < end;) {
-        struct sim_range *range = sim_range_find(base);
-        base += range->bytes;
+    struct sim_range *range;
+    while ((range = sim_range_next((uintptr_t)at)) && range->base < end) {
         sim_range_remove(range);
         frame_drop(range->frame);
         free(range);
