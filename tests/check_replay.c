@@ -70,6 +70,8 @@ upload_of(uint64_t to, const void *from, uint64_t bytes, enum dcp_place place)
 
     view.hook = DCP_HOOK_cuMemcpyHtoDAsync_v2;
     view.copy.src_place = (uint8_t)place;
+    if (place == DCP_PLACE_PINNED)
+        view.fold = DCP_FOLD_EAGER;
     return view;
 }
 
@@ -80,6 +82,7 @@ download_of(void *to, uint64_t from, uint64_t bytes)
 
     view.hook = DCP_HOOK_cuMemcpyDtoHAsync_v2;
     view.copy.dst_place = DCP_PLACE_PINNED;
+    view.fold = DCP_FOLD_EAGER;
     return view;
 }
 

@@ -23,8 +23,9 @@ begin(void)
 }
 
 /* A call for each letter of a path: k kernel, K one on another stream, x one
- * that no graph takes, c copy, u upload from pageable memory, U a large one,
- * d download to pinned memory, f fill, m allocation, e event, w wait. */
+ * that no graph takes, c copy, u upload from pageable memory, U a large one, p
+ * from pinned memory, d download to that, f fill, m allocation, e event, w
+ * wait. */
 static struct dcp_view
 call_of(char letter, uint64_t value)
 {
@@ -49,6 +50,9 @@ call_of(char letter, uint64_t value)
     case 'd':
         target = target ? target : pinned(64);
         return download_of(target, DEVICE(value), 64);
+    case 'p':
+        target = target ? target : pinned(64);
+        return upload_of(DEVICE(value), target, 64, DCP_PLACE_PINNED);
     case 'f':
         return fill_of(DEVICE(1), (uint8_t)value, 64, 1);
     case 'm':
@@ -141,7 +145,9 @@ static const struct {
     {"kkk", "aaa", 8, 64},
     {"kk", "..", 8, 64},
     {"kcf", "aaa", 8, 64},
-    {"kud", "aaa", 8, 64},
+    {"kuf", "aaa", 8, 64},
+    {"kkkdkkk", "aaa.bbb", 8, 64},
+    {"kkkpkkk", "aaa.bbb", 8, 64},
     /* another stream, a wait, an event; allocations do not cut */
     {"kkkKKK", "aaabbb", 8, 64},
     {"kkKKK", "..aaa", 8, 64},
@@ -298,9 +304,6 @@ change(struct dcp_node *leaf, uint64_t *state)
             view.launch.grid[0] = 1 + dice(state, 9);
         } else if (node->op == DCP_CALL_FILL) {
             view = fill_of(DEVICE(dice(state, 9)), dice(state, 200), 1 + i, 1);
-        } else if (node->call.copy.dst_place == DCP_PLACE_PINNED) {
-            view = download_of((void *)node->call.copy.dst,
-                               DEVICE(dice(state, 9)), 64);
         } else if (node->call.copy.src_place == DCP_PLACE_PAGEABLE) {
             view = upload_of(DEVICE(dice(state, 9)), host_bytes,
                              1 + dice(state, 64), DCP_PLACE_PAGEABLE);
@@ -317,7 +320,7 @@ change(struct dcp_node *leaf, uint64_t *state)
 
 START_TEST(graphs_do_the_same)
 {
-    static const char letters[] = "kkkkkkKKccuudffxmew";
+    static const char letters[] = "kkkkkkKKccuudpffxmew";
     char path[120];
     uint64_t state = (uint64_t)_i + 5;
     unsigned work = 0;
@@ -327,7 +330,7 @@ START_TEST(graphs_do_the_same)
         path[i] = letters[dice(&state, sizeof letters - 1)];
     path[sizeof path - 1] = '\0';
     for (const char *p = path; *p; p++)
-        work += !strchr("mew", *p);
+        work += !strchr("mewdp", *p);
     struct dcp_node *leaf = path_of(path);
     lower(leaf, 4, 16);
     for (unsigned round = 0; round < 4; round++) {

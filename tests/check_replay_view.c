@@ -97,11 +97,12 @@ START_TEST(views_of_async_copies)
     VIEW(cuMemcpyHtoDAsync_v2, DEV, plain, 64, STREAM);
     check_copy(&view, DCP_FOLD_NODE, false, STREAM, DCP_PLACE_PAGEABLE,
                DCP_PLACE_DEVICE);
+    /* A graph would keep what the program may free. */
     VIEW(cuMemcpyHtoDAsync_v2, DEV, pin, 64, STREAM);
-    check_copy(&view, DCP_FOLD_NODE, false, STREAM, DCP_PLACE_PINNED,
+    check_copy(&view, DCP_FOLD_EAGER, false, STREAM, DCP_PLACE_PINNED,
                DCP_PLACE_DEVICE);
     VIEW(cuMemcpyDtoHAsync_v2, pin, DEV, 64, STREAM);
-    check_copy(&view, DCP_FOLD_NODE, false, STREAM, DCP_PLACE_DEVICE,
+    check_copy(&view, DCP_FOLD_EAGER, false, STREAM, DCP_PLACE_DEVICE,
                DCP_PLACE_PINNED);
     /* Complete on return: the host looks. */
     VIEW(cuMemcpyDtoHAsync_v2, plain, DEV, 64, STREAM);
@@ -121,7 +122,8 @@ START_TEST(views_of_async_copies)
          DCP_FOLD_NODE},
         {(void *)DEV, (void *)DEVICE(9), DCP_PLACE_DEVICE, DCP_PLACE_DEVICE,
          DCP_FOLD_NODE},
-        {pin, (void *)DEV, DCP_PLACE_PINNED, DCP_PLACE_DEVICE, DCP_FOLD_NODE},
+        {(void *)DEV, pin, DCP_PLACE_DEVICE, DCP_PLACE_PINNED, DCP_FOLD_EAGER},
+        {pin, (void *)DEV, DCP_PLACE_PINNED, DCP_PLACE_DEVICE, DCP_FOLD_EAGER},
         {pin, plain, DCP_PLACE_PINNED, DCP_PLACE_PAGEABLE, DCP_FOLD_WAIT},
         {plain, (void *)DEV, DCP_PLACE_PAGEABLE, DCP_PLACE_DEVICE,
          DCP_FOLD_WAIT},
@@ -158,6 +160,32 @@ START_TEST(views_of_waiting_copies)
     VIEW(cuMemcpy, DEV, (CUdeviceptr)pin, 64);
     check_copy(&view, DCP_FOLD_NODE, true, legacy, DCP_PLACE_PINNED,
                DCP_PLACE_DEVICE);
+}
+END_TEST
+
+static CUresult
+refuse(void *out, CUpointer_attribute which, CUdeviceptr address)
+{
+    (void)out;
+    (void)which;
+    (void)address;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The driver fails to say where a pointer leads: issued as it comes. */
+START_TEST(views_without_an_answer)
+{
+    struct dcp_view view;
+    char plain[64];
+
+    replay_start();
+    dcp_real.cuPointerGetAttribute = refuse;
+    VIEW(cuMemcpyHtoDAsync_v2, DEV, plain, 64, STREAM);
+    check_view(&view, DCP_CALL_OPAQUE, DCP_FOLD_EAGER, false, STREAM);
+    VIEW(cuMemcpyAsync, DEV, DEVICE(5), 64, STREAM);
+    check_view(&view, DCP_CALL_OPAQUE, DCP_FOLD_EAGER, false, STREAM);
+    VIEW(cuMemcpyDtoDAsync_v2, DEV, DEVICE(5), 64, STREAM);
+    check_view(&view, DCP_CALL_COPY, DCP_FOLD_NODE, false, STREAM);
 }
 END_TEST
 
@@ -294,6 +322,7 @@ add_view(Suite *s)
     tcase_add_test(t, views_of_launches);
     tcase_add_test(t, views_of_async_copies);
     tcase_add_test(t, views_of_waiting_copies);
+    tcase_add_test(t, views_without_an_answer);
     tcase_add_test(t, views_of_fills);
     tcase_add_test(t, views_of_memory);
     tcase_add_test(t, views_of_order);
