@@ -172,6 +172,7 @@ main(void)
     Suite *s = suite_create("replay");
 
     add_trie(s);
+    add_path(s);
     add_plan(s);
     add_turn(s);
     add_lower(s);

@@ -43,6 +43,7 @@ void *pinned(size_t bytes);
 uint32_t dice(uint64_t *state, uint32_t sides);
 
 void add_trie(Suite *s);
+void add_path(Suite *s);
 void add_plan(Suite *s);
 void add_turn(Suite *s);
 void add_lower(Suite *s);
