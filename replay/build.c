@@ -43,6 +43,7 @@ place_branch(struct dcp_path *path, uint32_t origin)
 {
     struct dcp_live taken = {0};
     uint32_t plan = path->nodes[origin]->origin;
+    uint64_t stream = path->nodes[origin]->origin_stream;
     bool whole = true;
 
     for (uint32_t i = origin; whole && i < path->count; i++) {
@@ -52,14 +53,14 @@ place_branch(struct dcp_path *path, uint32_t origin)
         if (call->op == DCP_CALL_FREE && node->mate && node->mate->place >= 0) {
             struct dcp_live_block *b =
                 dcp_live_at(&taken, (uint64_t)node->mate->place);
-            if (b)
+            if (b && path->nodes[b->buffer] == node->mate)
                 dcp_live_take(&taken, b);
         }
         if (call->op != DCP_CALL_ALLOC || call->memory.buffer == UINT32_MAX)
             continue;
         const struct dcp_log_buffer *b =
             &path->log.buffers[call->memory.buffer];
-        if (!node->planned && placeable(path, b)) {
+        if (!node->planned && placeable(path, b) && node->stream == stream) {
             uint64_t at = 0, need = (b->bytes + 511) & ~(uint64_t)511;
             for (uint32_t k = 0; k < taken.count; k++) {
                 if (taken.block[k].base >= at + need)
@@ -117,7 +118,7 @@ place_take(struct dcp_path *path, const struct dcp_graph *turned,
            uint32_t origin, const struct dcp_wrap *wraps, uint32_t count,
            uint32_t plan)
 {
-    uint64_t end = 0;
+    uint64_t end = 0, stream = 0;
 
     /* A free that waits, or is on another stream, ends a block at no known
      * place in the order. */
@@ -145,6 +146,8 @@ place_take(struct dcp_path *path, const struct dcp_graph *turned,
         node->plan = plan;
         node->place = (int64_t)buffer->place;
         node->place_bytes = node->call.memory.bytes;
+        stream = end && stream != node->stream ? DCP_PLAN_STREAMS
+                                               : node->stream;
         if (buffer->place + node->place_bytes > end)
             end = buffer->place + node->place_bytes;
     }
@@ -153,6 +156,7 @@ place_take(struct dcp_path *path, const struct dcp_graph *turned,
             path->nodes[wraps[w].free]->mate = path->nodes[wraps[w].alloc];
     path->nodes[origin]->origin = plan;
     path->nodes[origin]->origin_bytes = end;
+    path->nodes[origin]->origin_stream = stream;
 }
 
 /* --- the whole ------------------------------------------------------------ */
@@ -284,6 +288,27 @@ oldest(struct dcp_trie *trie, uint32_t *leaves)
     return found ? found->branch : NULL;
 }
 
+/* No other node goes on pointing into the branch. */
+static void
+branch_unlink(struct dcp_trie *trie, const struct dcp_branch *branch)
+{
+    struct dcp_node *at = trie->root.child;
+
+    while (at) {
+        if (at->mate && at->mate->branch == branch)
+            at->mate = NULL;
+        if (at->seen_mate && at->seen_mate->branch == branch)
+            at->seen_mate = NULL;
+        if (at->child) {
+            at = at->child;
+            continue;
+        }
+        while (at != &trie->root && !at->sibling)
+            at = at->parent;
+        at = at == &trie->root ? NULL : at->sibling;
+    }
+}
+
 void
 dcp_build_evict(struct dcp_session *s)
 {
@@ -298,6 +323,7 @@ dcp_build_evict(struct dcp_session *s)
             return;
         dcp_lower_drop(branch->head);
         dcp_plan_unpin();
+        branch_unlink(&s->trie, branch);
         dcp_trie_remove(&s->trie, branch);
     }
 }

@@ -244,11 +244,12 @@ border_watch(struct dcp_session *s, const struct dcp_node *node)
 static void
 plan_begin(struct dcp_session *s, struct dcp_node *node)
 {
-    if (!dcp_plan_origin(node->origin, node->origin_bytes))
+    if (!dcp_plan_origin(node->origin, node->origin_bytes,
+                         node->origin_stream))
         return;
     dcp_follow_flush_late(s, NULL);
     if (dcp_session_make_room(node->origin_bytes))
-        dcp_plan_origin(node->origin, node->origin_bytes);
+        dcp_plan_origin(node->origin, node->origin_bytes, node->origin_stream);
 }
 
 bool
@@ -303,6 +304,10 @@ void
 dcp_follow_border(struct dcp_session *s)
 {
     uint64_t now = dcp_now_ns();
+
+    /* What the plan has before its origin follows its own variant alone. */
+    if (s->cursor->graph != dcp_plan.id)
+        dcp_plan_break();
     s->anchor_left = 0;
     s->border_at_wait = s->border_due = false;
     dcp_session_plainly(s);

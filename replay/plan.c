@@ -163,6 +163,7 @@ static CUresult
 arena_free(CUdeviceptr base, CUstream stream)
 {
     (void)stream;
+    dcp_plan.unordered = true;
     return dcp_plan_give(NULL, base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -199,6 +200,10 @@ dcp_plan_range(uint64_t bytes)
                                              arena_each};
     CUdeviceptr base;
 
+    if (dcp_plan.count == 0) {
+        dcp_plan.unordered = false;
+        dcp_plan.id = 0;
+    }
     if (bytes <= dcp_plan.bytes)
         return true;
     if (dcp_plan.count)
@@ -217,12 +222,21 @@ dcp_plan_range(uint64_t bytes)
 }
 
 bool
-dcp_plan_origin(uint32_t id, uint64_t bytes)
+dcp_plan_origin(uint32_t id, uint64_t bytes, uint64_t stream)
 {
-    dcp_plan.on = dcp_plan.count == 0 && bytes <= dcp_plan.bytes;
+    dcp_plan.on = false;
+    if (dcp_plan.count)
+        return false;
+    if (bytes > dcp_plan.bytes)
+        return !refused_bytes || bytes < refused_bytes;
+    if (dcp_plan.unordered ||
+        (dcp_plan.id && dcp_plan.id != id &&
+         (stream != dcp_plan.stream || stream == DCP_PLAN_STREAMS)))
+        return true;
     dcp_plan.id = id;
-    return dcp_plan.count == 0 && bytes > dcp_plan.bytes &&
-           (!refused_bytes || bytes < refused_bytes);
+    dcp_plan.stream = stream;
+    dcp_plan.on = true;
+    return false;
 }
 
 void
@@ -287,10 +301,15 @@ dcp_plan_give(struct dcp_node *node, CUdeviceptr address)
     }
     if (other && dcp_plan_place(other) == address) {
         planned = true;
+        if (node && node->stream != other->stream) {
+            dcp_plan.on = false;
+            dcp_plan.unordered = true;
+        }
         dcp_plan_unserve(other);
     }
     if (entry) {
         planned = entry->planned;
+        dcp_plan.unordered |= planned;
         entry_remove(entry);
     }
     dcp_session_leave(entered);

@@ -27,6 +27,8 @@ extern struct dcp_plan {
     uint64_t bytes, live;
     uint32_t count;          /* live planned blocks */
     uint32_t id;
+    uint64_t stream;         /* of all blocks of plan `id`, or ... */
+    bool unordered;          /* its reuse needs an idle device first */
     bool on;
 } dcp_plan;
 
@@ -36,10 +38,14 @@ dcp_plan_place(const struct dcp_node *node)
     return dcp_plan.base + (uint64_t)node->place;
 }
 
+/* A plan's stream where its blocks are on several. */
+#define DCP_PLAN_STREAMS (~(uint64_t)0)
+
 /* At the origin of plan `id` (from 1), which needs `bytes`: on if the range is
- * empty and large enough. True when the range is too small and may be made
- * larger now (dcp_plan_range, then ask again). */
-bool dcp_plan_origin(uint32_t id, uint64_t bytes);
+ * empty, large enough, and what was there before is over in the order of
+ * `stream`. True when only an idle device or a larger range is missing, which
+ * may be had now (dcp_plan_range, then ask again). */
+bool dcp_plan_origin(uint32_t id, uint64_t bytes, uint64_t stream);
 
 /* Enlarges the range to at least `bytes`; the device is idle. False: it stays
  * as it is, and is not asked for again. */

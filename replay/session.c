@@ -27,6 +27,7 @@ struct dcp_session dcp_session;
 struct call_state {
     struct dcp_node *node;
     uint32_t logged; /* index in the warm-up log, UINT32_MAX: none */
+    uint32_t age;    /* `forgotten` when the call began */
     bool active;
     bool watched;    /* the call is part of an experiment */
     bool locked;     /* this thread holds the session's lock over heap calls */
@@ -35,6 +36,7 @@ struct call_state {
 
 static __thread struct call_state call_state;
 static _Atomic int calls_open; /* between before() and after() */
+static uint32_t forgotten;     /* times that all nodes were removed */
 
 bool
 dcp_session_enter(void)
@@ -139,6 +141,8 @@ harmless(const struct dcp_hook_info *info)
 static void
 tree_forget(struct dcp_session *s)
 {
+    forgotten++;
+    dcp_timing_drop();
     dcp_plan_unpin();
     dcp_lower_drop(&s->trie.root);
     while (s->trie.root.child)
@@ -403,7 +407,9 @@ before_any(const struct dcp_hook_info *info, void *args, CUresult *result)
         return false;
     }
     bool entered = dcp_session_enter();
-    bool swallowed = before_locked(s, state, result);
+    bool swallowed = !atomic_load(&s->captures) &&
+                     before_locked(s, state, result);
+    state->age = forgotten;
     if (state->active)
         atomic_fetch_add_explicit(&calls_open, 1, memory_order_relaxed);
     dcp_session_leave(entered);
@@ -430,6 +436,10 @@ after_locked(struct dcp_session *s, struct call_state *state, CUresult result)
 {
     const struct dcp_view *view = &state->view;
 
+    if (state->age != forgotten) {
+        state->node = NULL;
+        state->logged = UINT32_MAX;
+    }
     if (state->logged != UINT32_MAX)
         dcp_warm_result(state->logged, view, result, state->watched);
     if (state->node && result != CUDA_SUCCESS)
@@ -457,11 +467,15 @@ captured(const struct dcp_hook_info *info, CUresult result)
 
     if (!ends && result != CUDA_SUCCESS)
         return;
+    bool entered = dcp_session_enter();
+    /* While one is open calls go past the follower: what another thread had
+     * held back since the call began goes first. */
+    if (s->pending)
+        dcp_follow_flush_late(s, "a stream capture");
     int open = atomic_fetch_add(&s->captures, ends ? -1 : 1) + (ends ? -1 : 1);
     if (open < 0)
         atomic_store(&s->captures, open = 0);
     atomic_store(&dcp_heap_captures, open);
-    bool entered = dcp_session_enter();
     dcp_session_plainly(s);
     s->odd = true;
     dcp_plan_break();
@@ -533,7 +547,8 @@ dcp_session_make_room(uint64_t bytes)
 {
     if (dcp_real.cuCtxSynchronize() != CUDA_SUCCESS)
         return false;
-    dcp_heap_trim(0);
+    if (bytes > dcp_plan.bytes)
+        dcp_heap_trim(0);
     return dcp_plan_range(bytes);
 }
 

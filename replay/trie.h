@@ -50,6 +50,7 @@ struct dcp_node {
     uint32_t plan;               /* ALLOC: whose plan `place` belongs to */
     uint32_t origin;             /* the plan whose origin is before this call */
     uint64_t origin_bytes;       /* that plan's range */
+    uint64_t origin_stream;      /* of all its blocks, or DCP_PLAN_STREAMS */
     int64_t place;               /* bytes into the planned range, or -1 */
     uint64_t place_bytes;
     struct dcp_node *mate;       /* FREE: the allocation that the plan ends */

@@ -23,9 +23,9 @@ begin(uint64_t bytes)
     replay_start();
     ck_assert_int_eq(dcp_heap_alloc(512, fake_stream(1), false, &block),
                      CUDA_SUCCESS);
-    ck_assert(dcp_plan_origin(1, bytes)); /* too small: make it */
+    ck_assert(dcp_plan_origin(1, bytes, 0)); /* too small: make it */
     ck_assert(dcp_plan_range(bytes));
-    ck_assert(!dcp_plan_origin(1, bytes));
+    ck_assert(!dcp_plan_origin(1, bytes, 0));
 }
 
 static struct dcp_node
@@ -58,7 +58,7 @@ START_TEST(addresses_repeat)
 
     begin(MIB);
     for (unsigned pass = 0; pass < 5; pass++) {
-        ck_assert(!dcp_plan_origin(1, MIB));
+        ck_assert(!dcp_plan_origin(1, MIB, 0));
         CUdeviceptr x = dcp_plan_take(&a, 1000), y = dcp_plan_take(&b, 8192);
         ck_assert_uint_ne(x, 0);
         ck_assert_uint_eq(y, x + 4096);
@@ -99,7 +99,11 @@ START_TEST(the_heap_answers)
                      CUDA_ERROR_INVALID_VALUE);
     /* ... after which nothing is handed out until the origin. */
     ck_assert_uint_eq(dcp_plan_take(&a, 1000), 0);
-    ck_assert(!dcp_plan_origin(1, MIB));
+    /* ... at which the device must have been idle: the free may have been
+     * on another stream. */
+    ck_assert(dcp_plan_origin(1, MIB, 0));
+    ck_assert(dcp_plan_range(MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&a, 1000), x);
     ck_assert(dcp_heap_find(x, &block));
     ck_assert_uint_eq(block.id, id);
@@ -120,10 +124,10 @@ START_TEST(a_wrong_free_breaks_it)
     ck_assert_ptr_eq(free_a.seen_mate, &b);
     ck_assert_uint_eq(dcp_plan_take(&later, 512), 0);
     /* Off, also at an origin, while something lives in the range. */
-    ck_assert(!dcp_plan_origin(1, MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&b, 4096), 0);
     ck_assert(dcp_plan_give(&free_b, x));
-    ck_assert(!dcp_plan_origin(1, MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&later, 512), x);
 }
 END_TEST
@@ -211,12 +215,15 @@ START_TEST(removed_nodes)
     ck_assert(dcp_heap_find(x + 5, &block));
     ck_assert_uint_eq(block.base, x);
     check_plan(4096, 1);
-    ck_assert(!dcp_plan_origin(1, MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&b, 4096), 0);
     ck_assert(!dcp_plan_range(2 * MIB)); /* in use */
     ck_assert(dcp_plan_give(NULL, x));
     ck_assert(!dcp_heap_find(x, &block));
-    ck_assert(!dcp_plan_origin(1, MIB));
+    /* No stream is known whose order the free belongs to. */
+    ck_assert(dcp_plan_origin(1, MIB, 0));
+    ck_assert(dcp_plan_range(MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&b, 4096), x);
 }
 END_TEST
@@ -228,13 +235,13 @@ START_TEST(no_room)
     begin(MIB);
     fake.host_bytes = 0;
     fake.device_bytes = fake.device_held;
-    ck_assert(dcp_plan_origin(2, 64 * MIB));
+    ck_assert(dcp_plan_origin(2, 64 * MIB, 0));
     ck_assert(!dcp_plan_range(64 * MIB));
     /* Is not asked again for as much, and the old range still serves. */
-    ck_assert(!dcp_plan_origin(2, 64 * MIB));
-    ck_assert(dcp_plan_origin(3, 32 * MIB));
+    ck_assert(!dcp_plan_origin(2, 64 * MIB, 0));
+    ck_assert(dcp_plan_origin(3, 32 * MIB, 0));
     ck_assert_uint_eq(dcp_plan_take(&a, 4096), 0);
-    ck_assert(!dcp_plan_origin(1, MIB));
+    ck_assert(!dcp_plan_origin(1, MIB, 0));
     ck_assert_uint_ne(dcp_plan_take(&a, 4096), 0);
 }
 END_TEST
@@ -377,7 +384,7 @@ run(struct iteration *it, uint64_t *state, uint32_t strays)
 {
     uint32_t served = 0;
 
-    dcp_plan_origin(1, it->arena);
+    dcp_plan_origin(1, it->arena, 0);
     for (int i = 0; i < CALLS; i++) {
         struct dcp_node *node = &it->node[i];
         bool is_stray = strays && dice(state, strays) == 0;
