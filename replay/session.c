@@ -531,13 +531,15 @@ after(const struct dcp_hook_info *info, void *args, CUresult *result)
         return;
     }
     state->active = false;
-    atomic_fetch_sub_explicit(&calls_open, 1, memory_order_relaxed);
     bool plain = state->logged == UINT32_MAX && *result == CUDA_SUCCESS &&
                  state->view.op != DCP_CALL_ALLOC &&
                  state->view.fold != DCP_FOLD_WAIT;
-    if (plain)
+    if (plain) {
+        atomic_fetch_sub_explicit(&calls_open, 1, memory_order_relaxed);
         return;
+    }
     bool entered = dcp_session_enter();
+    atomic_fetch_sub_explicit(&calls_open, 1, memory_order_relaxed);
     after_locked(s, state, *result);
     dcp_session_leave(entered);
 }
