@@ -465,7 +465,11 @@ captured(const struct dcp_hook_info *info, CUresult result)
     bool ends = info->canon == DCP_HOOK_cuStreamEndCapture ||
                 info->canon == DCP_HOOK_cuStreamEndCaptureToCig;
 
-    if (!ends && result != CUDA_SUCCESS)
+    /* An end that fails ends the capture all the same, unless there was none. */
+    if (result != CUDA_SUCCESS &&
+        (!ends || result == CUDA_ERROR_ILLEGAL_STATE ||
+         result == CUDA_ERROR_INVALID_VALUE ||
+         result == CUDA_ERROR_INVALID_HANDLE))
         return;
     bool entered = dcp_session_enter();
     /* While one is open calls go past the follower: what another thread had
