@@ -384,7 +384,8 @@ run(struct iteration *it, uint64_t *state, uint32_t strays)
 {
     uint32_t served = 0;
 
-    dcp_plan_origin(1, it->arena, 0);
+    if (dcp_plan_origin(1, it->arena, 0) && dcp_plan_range(it->arena))
+        dcp_plan_origin(1, it->arena, 0);
     for (int i = 0; i < CALLS; i++) {
         struct dcp_node *node = &it->node[i];
         bool is_stray = strays && dice(state, strays) == 0;
