@@ -459,14 +459,14 @@ dcp_heap_stream_gone(CUstream stream)
     dcp_lock_give(&dcp_heap.lock);
 }
 
-void
-dcp_heap_reset(void)
+static void
+reset(bool gone)
 {
     dcp_lock_take(&dcp_heap.lock);
     if (dcp_heap.on) {
         dcp_plan_forget();
         dcp_chunk_forget();
-        dcp_owner_forget();
+        dcp_owner_forget(gone);
         dcp_bin_forget();
         dcp_arena_release(&dcp_heap.arena);
         dcp_space_close();
@@ -477,4 +477,16 @@ dcp_heap_reset(void)
     atomic_store(&dcp_heap.context, 0);
     dcp_heap.tried = false;
     dcp_lock_give(&dcp_heap.lock);
+}
+
+void
+dcp_heap_reset(void)
+{
+    reset(false);
+}
+
+void
+dcp_heap_forget(void)
+{
+    reset(true);
 }

@@ -121,6 +121,9 @@ void dcp_heap_stream_gone(CUstream stream);
  * its work done. */
 void dcp_heap_reset(void);
 
+/* The same where the context has gone already. */
+void dcp_heap_forget(void);
+
 /* One listener for every allocation and free of a block outside the planned
  * range; NULL (the default) for none. `reserved` is what device frames take at
  * that moment. Called with the heap's lock held: it must be quick and must not

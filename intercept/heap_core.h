@@ -160,7 +160,8 @@ dcp_owner_get(CUstream stream)
 void dcp_owner_retire(CUstream stream);
 /* Learns from the driver how far the owner's stream has come. */
 void dcp_owner_poll(struct dcp_owner *owner);
-void dcp_owner_forget(void);
+/* `gone`: the events went with their context. */
+void dcp_owner_forget(bool gone);
 /* True when every stream may use the free piece. */
 static inline bool
 dcp_piece_is_idle(const struct dcp_piece *piece)

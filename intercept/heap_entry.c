@@ -167,16 +167,49 @@ dcp_own_cuStreamDestroy_v2(const struct dcp_hook_info *info,
     return DCP_ASK(cuStreamDestroy_v2, args->hStream);
 }
 
+/* The thread that resets the context need not have it current. */
+static void
+give_all_back(void)
+{
+    CUcontext now;
+    bool pushed = !dcp_heap_serves() &&
+                  dcp_real.cuCtxPushCurrent_v2(dcp_heap_context()) ==
+                      CUDA_SUCCESS;
+
+    dcp_real.cuCtxSynchronize();
+    dcp_heap_reset();
+    if (pushed)
+        dcp_real.cuCtxPopCurrent_v2(&now);
+}
+
 CUresult
 dcp_own_cuDevicePrimaryCtxReset_v2(
     const struct dcp_hook_info *info,
     struct dcp_args_cuDevicePrimaryCtxReset_v2 *args)
 {
     (void)info;
-    if (dcp_heap_context() && args->dev == dcp_frame_device()) {
-        if (dcp_heap_serves())
-            dcp_real.cuCtxSynchronize();
-        dcp_heap_reset();
-    }
+    if (dcp_heap_context() && args->dev == dcp_frame_device())
+        give_all_back();
     return DCP_ASK(cuDevicePrimaryCtxReset_v2, args->dev);
+}
+
+/* Whether a release is the last one shows only afterwards: not every library
+ * retains in a way that can be seen. */
+CUresult
+dcp_own_cuDevicePrimaryCtxRelease_v2(
+    const struct dcp_hook_info *info,
+    struct dcp_args_cuDevicePrimaryCtxRelease_v2 *args)
+{
+    unsigned flags;
+    int active = 1;
+
+    (void)info;
+    CUresult cu = DCP_ASK(cuDevicePrimaryCtxRelease_v2, args->dev);
+    if (cu == CUDA_SUCCESS && dcp_heap_context() &&
+        args->dev == dcp_frame_device() &&
+        dcp_real.cuDevicePrimaryCtxGetState(args->dev, &flags, &active) ==
+            CUDA_SUCCESS &&
+        !active)
+        dcp_heap_forget();
+    return cu;
 }

@@ -149,10 +149,10 @@ dcp_owner_retire(CUstream stream)
 }
 
 void
-dcp_owner_forget(void)
+dcp_owner_forget(bool gone)
 {
     for (struct dcp_owner *owner = dcp_heap.owners; owner; owner = owner->next)
-        if (owner->event)
+        if (owner->event && !gone)
             dcp_real.cuEventDestroy_v2(owner->event);
     dcp_heap.owners = dcp_heap.recent = NULL;
     dcp_heap.nobody = dcp_heap.limbo = NULL;
