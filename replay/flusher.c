@@ -39,8 +39,7 @@ flusher(void *unused)
         seen = now;
         if (still >= 2 && s->pending) {
             dcp_lock_take(&s->lock);
-            if (atomic_load(&s->activity) == seen &&
-                dcp_real.cuCtxSetCurrent(s->context) == CUDA_SUCCESS)
+            if (atomic_load(&s->activity) == seen)
                 dcp_follow_flush_late(s, NULL);
             dcp_lock_give(&s->lock);
         }

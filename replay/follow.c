@@ -30,6 +30,27 @@ pending_set(struct dcp_session *s, struct dcp_segment *segment)
     atomic_store_explicit(&s->pending, segment, memory_order_release);
 }
 
+/* What is held back may have to be issued in a thread of any context, or of
+ * none. True: context_leave has something to undo. */
+static bool
+context_enter(const struct dcp_session *s)
+{
+    CUcontext now = NULL;
+
+    if (dcp_real.cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == s->context)
+        return false;
+    return dcp_real.cuCtxPushCurrent_v2(s->context) == CUDA_SUCCESS;
+}
+
+static void
+context_leave(bool entered)
+{
+    CUcontext now;
+
+    if (entered)
+        dcp_real.cuCtxPopCurrent_v2(&now);
+}
+
 CUresult
 dcp_follow_flush(struct dcp_session *s, const char *why)
 {
@@ -39,6 +60,7 @@ dcp_follow_flush(struct dcp_session *s, const char *why)
 
     if (!segment)
         return CUDA_SUCCESS;
+    bool entered = context_enter(s);
     for (uint32_t i = 0; i < count; i++) {
         CUresult result = dcp_node_issue(segment->nodes[i], NULL);
 
@@ -48,6 +70,7 @@ dcp_follow_flush(struct dcp_session *s, const char *why)
         if (first == CUDA_SUCCESS)
             first = result;
     }
+    context_leave(entered);
     pending_set(s, NULL);
     s->pending_count = 0;
     s->pass.swallowed -= count;

@@ -73,15 +73,23 @@ phase_set(int phase)
     dcp_trace_put(dcp_session.trace, DCP_TRACE_PHASE, &field, 1, NULL, 0);
 }
 
-void
-dcp_session_off(const char *why)
+/* True when there was something to stop. */
+static bool
+stop(const char *why)
 {
     if (phase_get() == DCP_PHASE_OFF)
-        return;
+        return false;
     dcp_follow_flush_late(&dcp_session, why);
     dcp_plan_break();
     phase_set(DCP_PHASE_OFF);
-    dcp_warn("%s; the program goes on without replay", why);
+    return true;
+}
+
+void
+dcp_session_off(const char *why)
+{
+    if (stop(why))
+        dcp_warn("%s; the program goes on without replay", why);
 }
 
 /* --- calls that are no part of an iteration -------------------------------- */
@@ -169,7 +177,8 @@ unload(const struct dcp_hook_info *info)
         break;
     case DCP_HOOK_cuDevicePrimaryCtxReset_v2:
     case DCP_HOOK_cuCtxDestroy_v2:
-        dcp_session_off("a context is being destroyed");
+        if (stop("a context is being destroyed"))
+            dcp_info("a context is being destroyed: no more replay");
         break;
     default:
         break;
@@ -520,6 +529,18 @@ context_made(const struct dcp_hook_info *info, void *args)
     dcp_session_leave(entered);
 }
 
+/* What was recorded and built went with the context. */
+static void
+context_released(struct dcp_session *s)
+{
+    if (dcp_heap_context())
+        return;
+    bool entered = dcp_session_enter();
+    if (s->context && stop("the context was released"))
+        dcp_info("the context was released: no more replay");
+    dcp_session_leave(entered);
+}
+
 static void
 after(const struct dcp_hook_info *info, void *args, CUresult *result)
 {
@@ -532,6 +553,8 @@ after(const struct dcp_hook_info *info, void *args, CUresult *result)
         else if (info->class == DCP_CLASS_INIT && *result == CUDA_SUCCESS &&
                  makes_context(info))
             context_made(info, args);
+        else if (info->canon == DCP_HOOK_cuDevicePrimaryCtxRelease_v2)
+            context_released(s);
         return;
     }
     state->active = false;
