@@ -66,6 +66,8 @@ memory 60 transformer --alloc own
 memory 60 transformer --alloc own --flat
 memory - tensors
 memory - tensors --alloc sync
+memory - oddfrees
+memory - oddfrees --stream blocking
 memory - pageable
 memory - pageable --stream legacy
 memory 60 queries
@@ -88,6 +90,13 @@ life x CUDA_VISIBLE_DEVICES= transformer
 life - owngraph
 life - owngraph --kernels 5000 --steps 2
 life - owngraph --alloc own
+life - contexts
+life - contexts --mode reset
+life - contexts --mode busy
+life - contexts --mode second
+life - contexts --mode created
+life 60 shortlived
+life - shortlived --quit
 life - unload
 life - unload --launch kernel --every 4
 life - errors
