@@ -20,6 +20,14 @@ static const struct rt_option options[] = {
 
 static struct pupil pupil;
 
+/* What the context held is gone with it. */
+static void
+pupil_forget(void)
+{
+    data_free(&pupil.data);
+    rt_release_all();
+}
+
 static void
 train(int many)
 {
@@ -58,13 +66,15 @@ round_with_primary(void)
         CU(cuMemAllocAsync, &(CUdeviceptr){0}, 1000, rt_stream);
         CU(cuMemAlloc, &(CUdeviceptr){0}, 1000);
         reset(NULL);
+        pupil_forget();
     } else if (strcmp(mode, "busy") == 0) {
         reset_elsewhere();
+        pupil_forget();
     } else {
         pupil_free(&pupil);
         rt_memory_close();
+        rt_release_all();
     }
-    rt_release_all();
     rt_context = NULL;
     rt_print("context %d %d\n", (int)cu.cuCtxGetCurrent(&now),
              (int)cu.cuDeviceGet(&device, 0));

@@ -67,7 +67,9 @@ rt_launch_open(const char *path, const char *shape)
         find_image(found, sizeof found);
         path = found;
     }
-    image = read_image(path);
+    if (image == NULL)
+        image = read_image(path);
+    free(rt_kernels); /* of a context that is gone */
     rt_kernels = rt_module_load();
 }
 
