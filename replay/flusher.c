@@ -13,6 +13,7 @@ enum {
     TICK_NS = 1000 * 1000,     /* while the program makes calls */
     IDLE_NS = 20 * 1000 * 1000, /* after a second without any */
     TICKS_TO_IDLE = 1000,
+    STILL = 4, /* ticks without a call */
 };
 
 static void
@@ -37,7 +38,7 @@ flusher(void *unused)
 
         still = now == seen ? still + 1 : 0;
         seen = now;
-        if (still >= 2 && s->pending) {
+        if (still >= STILL && s->pending) {
             dcp_lock_take(&s->lock);
             if (atomic_load(&s->activity) == seen)
                 dcp_follow_flush_late(s, NULL);

@@ -2,7 +2,7 @@
 /* The thread that keeps promises: a program that stops calling the driver
  * (computes, sleeps, spins on memory that a kernel writes) must still see the
  * work done that it was told had been accepted. When calls have been held
- * back and none came for two milliseconds, the thread issues them. */
+ * back and none came for some four milliseconds, the thread issues them. */
 #ifndef DCP_REPLAY_FLUSHER_H
 #define DCP_REPLAY_FLUSHER_H
 

@@ -134,7 +134,10 @@ wait $pid 2>/dev/null
 show summary
 show memory
 has "$summary" 'cut off: the program was killed'
-[[ $(fact 'followed (replayed)') -ge 20 ]] || complain "killed: few followed"
+# Under a sanitizer, on a busy machine, calls can be milliseconds apart: what is
+# held back is then issued before its graph is whole.
+[[ -n ${DCP_SANITIZERS:-} || $(fact 'followed (replayed)') -ge 20 ]] ||
+    complain "killed: few followed"
 has "$memory" 'optimizer states'
 
 # --- configured, but off ---
