@@ -67,14 +67,23 @@ flags_for(bool ptds)
                 : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
 }
 
+/* From 13.0 on the name stands for a function that takes a context, whatever
+ * cuda.h declares. */
+static int
+version_for(const char *name)
+{
+    return strcmp(name, "cuCtxSynchronize") == 0 ? 12000 : CUDA_VERSION;
+}
+
 static void
 open_by_v1(ask_v1 *ask, bool ptds)
 {
     for (size_t i = 0; i < ROW_COUNT_; i++) {
         void *address = NULL;
-        if (ask(rows_of_driver[i].name, &address, CUDA_VERSION,
-                flags_for(ptds)) != CUDA_SUCCESS)
-            missing(rows_of_driver[i].name);
+        const char *name = rows_of_driver[i].name;
+        if (ask(name, &address, version_for(name), flags_for(ptds)) !=
+            CUDA_SUCCESS)
+            missing(name);
         set(&rows_of_driver[i], address);
     }
 }
@@ -85,10 +94,11 @@ open_by_v2(ask_v2 *ask, bool ptds)
     for (size_t i = 0; i < ROW_COUNT_; i++) {
         void *address = NULL;
         CUdriverProcAddressQueryResult status;
-        if (ask(rows_of_driver[i].name, &address, CUDA_VERSION,
-                flags_for(ptds), &status) != CUDA_SUCCESS ||
+        const char *name = rows_of_driver[i].name;
+        if (ask(name, &address, version_for(name), flags_for(ptds), &status) !=
+                CUDA_SUCCESS ||
             status != CU_GET_PROC_ADDRESS_SUCCESS)
-            missing(rows_of_driver[i].name);
+            missing(name);
         set(&rows_of_driver[i], address);
     }
 }
