@@ -96,8 +96,8 @@ segment_complete(struct dcp_session *s)
     struct dcp_segment *segment = s->pending;
     CUresult result;
 
-    if ((int64_t)segment->checked < s->config.verify) {
-        segment->checked++;
+    if ((int64_t)segment->checked < s->config.verify &&
+        (segment->checked++, dcp_verify_can(segment))) {
         if (!dcp_verify_segment(s, segment, &result))
             segment->dead = true;
         pending_set(s, NULL);

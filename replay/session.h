@@ -181,6 +181,9 @@ void dcp_session_trace_memory(struct dcp_session *session);
 
 /* --- verify.c: caller holds the lock -------------------------------------- */
 
+/* False when the segment's calls must not run twice. */
+bool dcp_verify_can(const struct dcp_segment *segment);
+
 /* Launches the segment and, from the same memory, issues its calls one by
  * one; the eager results stay. False when they differ. */
 bool dcp_verify_segment(struct dcp_session *session, struct dcp_segment *segment,

@@ -71,12 +71,17 @@ snapshot_take(struct snapshot *snap)
     return true;
 }
 
+/* There is no way back from half a restored memory: a copy that is refused is
+ * tried once more. */
 static CUresult
 snapshot_restore(const struct snapshot *snap)
 {
     for (uint32_t i = 0; i < snap->count; i++) {
-        CUresult result = dcp_real.cuMemcpyHtoD_v2(
-            snap->blocks[i].base, snap->blocks[i].copy, snap->blocks[i].bytes);
+        const struct saved *b = &snap->blocks[i];
+        CUresult result = dcp_real.cuMemcpyHtoD_v2(b->base, b->copy, b->bytes);
+
+        if (result != CUDA_SUCCESS)
+            result = dcp_real.cuMemcpyHtoD_v2(b->base, b->copy, b->bytes);
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -120,6 +125,55 @@ snapshot_drop(struct snapshot *snap)
         free(snap->blocks[i].copy);
     free(snap->blocks);
     free(snap->window);
+}
+
+/* Memory that is not the heap's is not saved, and what runs twice must not
+ * change it. What a kernel keeps in variables of its module nobody can see. */
+static bool
+is_foreign(uint64_t pointer)
+{
+    return pointer >= 4096 && !dcp_heap_owns(pointer) &&
+           dcp_place_of(pointer) != DCP_PLACE_PAGEABLE;
+}
+
+static bool
+touches_foreign(const struct dcp_node *node)
+{
+    const struct dcp_call *call = &node->call;
+    uint64_t word;
+
+    if (node->op == DCP_CALL_FILL)
+        return is_foreign(call->fill.dst);
+    if (node->op == DCP_CALL_COPY)
+        return (call->copy.dst_place == DCP_PLACE_DEVICE &&
+                is_foreign(call->copy.dst)) ||
+               (call->copy.src_place == DCP_PLACE_DEVICE &&
+                is_foreign(call->copy.src));
+    for (uint32_t at = 0; at + 8 <= call->launch.bytes; at += 8) {
+        memcpy(&word, call->launch.params + at, 8);
+        if (is_foreign(word))
+            return true;
+    }
+    return false;
+}
+
+bool
+dcp_verify_can(const struct dcp_segment *segment)
+{
+    static bool told;
+
+    for (uint32_t i = 0; i < segment->count; i++) {
+        if (!touches_foreign(segment->nodes[i]))
+            continue;
+        if (!told)
+            dcp_info("verify: calls %u to %u use memory that is not the heap's "
+                     "and are not checked",
+                     segment->nodes[0]->depth,
+                     segment->nodes[segment->count - 1]->depth);
+        told = true;
+        return false;
+    }
+    return true;
 }
 
 static CUresult
