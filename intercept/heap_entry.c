@@ -14,18 +14,25 @@
 
 enum { PITCH = 512 };
 
-/* Inside a capture an allocation is a node of the program's graph. A stream
- * that cannot be asked is the driver's as well. */
+/* `unknown`: what a stream is that cannot be asked. */
 static bool
-is_capturing(CUstream stream)
+is_capturing(CUstream stream, bool unknown)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
     if (atomic_load_explicit(&dcp_heap_captures, memory_order_relaxed) == 0)
         return false;
-    return dcp_real.cuStreamIsCapturing == NULL ||
-           dcp_real.cuStreamIsCapturing(stream, &status) ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (dcp_real.cuStreamIsCapturing == NULL ||
+        dcp_real.cuStreamIsCapturing(stream, &status))
+        return unknown;
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Inside a capture an allocation is a node of the program's graph. */
+static bool
+is_ours(CUstream stream)
+{
+    return dcp_heap_serves() && !is_capturing(stream, true);
 }
 
 /* What goes wrong inside the heap is not the program's business: the driver
@@ -111,8 +118,7 @@ dcp_own_cuMemAllocAsync(const struct dcp_hook_info *info,
     CUstream stream = dcp_hook_stream(info, args->hStream);
     CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
 
-    if (args->dptr && args->bytesize && dcp_heap_serves() &&
-        !is_capturing(stream)) {
+    if (args->dptr && args->bytesize && is_ours(stream)) {
         unsigned pool = dcp_pool_current();
 
         if (pool)
@@ -131,8 +137,7 @@ dcp_own_cuMemAllocFromPoolAsync(const struct dcp_hook_info *info,
     CUstream stream = dcp_hook_stream(info, args->hStream);
     CUresult cu = CUDA_ERROR_NOT_SUPPORTED;
 
-    if (args->dptr && args->bytesize && dcp_heap_serves() &&
-        !is_capturing(stream)) {
+    if (args->dptr && args->bytesize && is_ours(stream)) {
         unsigned pool = dcp_pool_number(args->pool);
 
         if (pool)
@@ -152,7 +157,7 @@ dcp_own_cuMemFreeAsync(const struct dcp_hook_info *info,
     CUstream stream = dcp_hook_stream(info, args->hStream);
     CUresult cu = CUDA_ERROR_NOT_FOUND;
 
-    if (!dcp_heap_owns(args->dptr) || !is_capturing(stream))
+    if (!dcp_heap_owns(args->dptr) || !is_capturing(stream, false))
         cu = dcp_heap_free(args->dptr, stream);
     return cu == CUDA_ERROR_NOT_FOUND
                ? DCP_ASK(cuMemFreeAsync, args->dptr, stream) : cu;
