@@ -18,8 +18,8 @@ void *dcp_realloc(void *old, size_t bytes);
  * refuses. Any thread. */
 void *dcp_map(size_t bytes);
 
-/* For tests: the allocation number `at` from now on, from 1, fails, once. 0: none
- * does. */
+/* For tests: the allocation number `at` from now on, from 1, fails, once. 0:
+ * none does. */
 void dcp_alloc_fail_at(long at);
 
 extern atomic_long dcp_alloc_left; /* allocations until the one that fails */

@@ -26,7 +26,7 @@ programs_to_sweep() {
         "--opt adam_multi --clip 1"
     [ -n "${DCP_FULL:-}" ] || return
     cat <<'PROGRAMS'
-transformer --steps 20 --layers 1 --sync event --alloc pool --door cudart --launch kernelex
+transformer --steps 20 --layers 1 --alloc pool --door cudart --launch kernelex
 transformer --steps 20 --layers 1 --sync stream --alloc sync --door getproc
 twostreams --steps 20
 hostfunc --steps 20
@@ -131,8 +131,8 @@ judge() {
 
 # leaves_nothing FUNCTION: no more than the run without failures. What a call
 # that gives something back could not give back stays, of course; and a library
-# that was stopped early keeps its module, its page of host memory and the events
-# that it measures calls with.
+# that was stopped early keeps its module, its page of host memory and the
+# events that it measures calls with.
 leaves_nothing() {
     case $way:$1 in
     *:cuCtxSetCurrent) return 0 ;; # nothing can be given back without a context

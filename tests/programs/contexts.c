@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A context goes in the middle and another one comes. --mode release: the last
  * release of the primary one; reset: it is reset with everything still in it;
- * busy: that with work under way and from a thread without a context; second: one
- * more is made, used and destroyed; created: there is no primary one. */
+ * busy: that with work under way and from a thread without a context; second:
+ * one more is made, used and destroyed; created: there is no primary one. */
 #include "tests/programs/model.h"
 
 #include <pthread.h>
